@@ -1,0 +1,1 @@
+"""MLX's own group-wise affine quantization as a codebook and a packer."""

@@ -1,0 +1,1 @@
+"""Dense little-endian bit stream, layout u32le/1."""

@@ -1,0 +1,1 @@
+"""Randomized Hadamard rotation: signs, block Walsh-Hadamard transforms, permutations."""

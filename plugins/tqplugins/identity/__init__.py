@@ -1,0 +1,1 @@
+"""No rotation: for baselines, and for codebooks that need none."""

@@ -1,0 +1,1 @@
+"""Portable score kernel: MLX operations only, on CPU, Metal and CUDA."""

@@ -1,0 +1,1 @@
+"""Lloyd-Max levels for the coordinates of a uniformly random unit vector."""

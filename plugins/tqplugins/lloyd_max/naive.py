@@ -1,0 +1,18 @@
+"""Float64 oracle of the lloyd_max codebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tqplugins.lloyd_max.levels import levels
+from tqplugins.lut.naive import NaiveLutCodebook
+
+
+class NaiveLloydMaxCodebook(NaiveLutCodebook):
+    """``NaiveLutCodebook`` with the levels of ``lloyd_max/levels.py``; ``params`` is not used."""
+
+    def __init__(
+        self, dim: int, bits: float, scale: str, params: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(dim, bits, scale, levels)

@@ -1,0 +1,1 @@
+"""Scalar codebooks that decode by one table look-up, and their scale policies."""

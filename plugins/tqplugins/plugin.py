@@ -1,0 +1,121 @@
+"""What this package registers. Light: descriptions only, nothing is built or imported here."""
+
+from __future__ import annotations
+
+from tqcore.hookspecs import hookimpl
+from tqcore.spec import Component, Kind, Option, SchemeInfo
+
+
+def _both(kind: Kind, name: str, place: str, attr: str, summary: str) -> list[Component]:
+    """Return a part and the float64 oracle beside it."""
+    return [
+        Component(kind, name, f"tqplugins.{place}.device:{attr}", "mlx", summary),
+        Component(kind, name, f"tqplugins.{place}.naive:Naive{attr}", "numpy", summary),
+    ]
+
+
+@hookimpl
+def tqcore_rotations() -> list[Component]:
+    """Return the rotations."""
+    return [
+        *_both(
+            "rotation",
+            "hadamard",
+            "hadamard",
+            "HadamardRotation",
+            "random signs and block Hadamard transforms, any dimension",
+        ),
+        *_both(
+            "rotation",
+            "orthogonal",
+            "orthogonal",
+            "OrthogonalRotation",
+            "dense Haar-distributed orthogonal matrix",
+        ),
+        *_both("rotation", "identity", "identity", "IdentityRotation", "no rotation"),
+    ]
+
+
+@hookimpl
+def tqcore_codebooks() -> list[Component]:
+    """Return the codebooks."""
+    return [
+        *_both(
+            "codebook",
+            "beta-lloyd-max",
+            "lloyd_max",
+            "LloydMaxCodebook",
+            "optimal levels for a coordinate of a random unit vector",
+        ),
+        *_both(
+            "codebook",
+            "uniform",
+            "uniform",
+            "UniformCodebook",
+            "evenly spaced levels with the optimal step",
+        ),
+        *_both(
+            "codebook",
+            "mlx-affine",
+            "affine",
+            "AffineCodebook",
+            "MLX's own group-wise affine quantization",
+        ),
+    ]
+
+
+@hookimpl
+def tqcore_packers() -> list[Component]:
+    """Return the packers."""
+    return [
+        *_both("packer", "u32le", "bitpack", "BitPacker", "dense little-endian bit stream"),
+        *_both("packer", "raw", "affine", "RawPacker", "32-bit words as they are"),
+    ]
+
+
+@hookimpl
+def tqcore_score_kernels() -> list[Component]:
+    """Return the score kernels."""
+    return [
+        Component(
+            "score_kernel",
+            "portable",
+            "tqplugins.kernels_mlx.device:PortableKernel",
+            summary="plain MLX operations, serves every request",
+        )
+    ]
+
+
+@hookimpl
+def tqcore_schemes() -> list[SchemeInfo]:
+    """Return the schemes."""
+    return [
+        SchemeInfo(
+            name="turboquant",
+            target="tqplugins.schemes.turboquant:resolve",
+            options=(
+                Option(
+                    "scale",
+                    "str",
+                    "unbiased",
+                    "what the stored scale makes exact: the norm, the squared error, or "
+                    "inner products",
+                    choices=("norm", "mse", "unbiased"),
+                ),
+                Option("seed", "int", 0, "seed of the key rotation; values use the next one"),
+                Option("rotation", "str", "hadamard", "a registered rotation"),
+            ),
+            default_bits=3.5,
+            skip="last",
+            summary="random rotation, Lloyd-Max levels, bit packing (arXiv 2504.19874)",
+        ),
+        SchemeInfo(
+            name="uniform",
+            target="tqplugins.schemes.uniform:resolve",
+            options=(Option("group_size", "int", 64, "values that share a scale: 32, 64 or 128"),),
+            bits_range=(2, 8),
+            default_bits=8,
+            widths=(2, 3, 4, 5, 6, 8),
+            summary="MLX's affine quantization, as in mlx-lm's quantized cache",
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""Schemes: how a width and a few options become two codecs."""

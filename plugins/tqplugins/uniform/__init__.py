@@ -1,0 +1,1 @@
+"""Uniformly spaced levels with the MSE-optimal step."""

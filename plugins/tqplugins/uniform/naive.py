@@ -1,0 +1,18 @@
+"""Float64 oracle of the uniform codebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tqplugins.lut.naive import NaiveLutCodebook
+from tqplugins.uniform.levels import levels
+
+
+class NaiveUniformCodebook(NaiveLutCodebook):
+    """``NaiveLutCodebook`` with the levels of ``uniform/levels.py``; ``params`` is not used."""
+
+    def __init__(
+        self, dim: int, bits: float, scale: str, params: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(dim, bits, scale, levels)

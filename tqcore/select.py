@@ -1,0 +1,118 @@
+"""Which kernel serves a request, and why the others do not.
+
+A kernel declares what it refuses as a list of reasons. ``auto`` takes the kernel of
+highest priority that refuses nothing; a kernel that the user named must serve or raise.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from tqcore.errors import KernelError, UnknownNameError
+from tqcore.protocols import ScoreKernel
+from tqcore.registry import registry
+
+KERNEL_VARIABLE = "TQCORE_KERNEL"
+"""Names the one kernel to use; it must serve or the run stops."""
+
+log = logging.getLogger("tqcore.kernels")
+
+
+@frozen
+class SideSpec:
+    """What a kernel must read on one side: keys or values."""
+
+    dim: int
+    bits: float
+    layout: str
+    decode_kind: str
+
+
+@frozen
+class KernelRequest:
+    """One shape of attention call, as far as a kernel may care.
+
+    Args:
+        device: ``cpu``, ``metal`` or ``cuda``.
+        dtype: of the queries, ``float16``, ``bfloat16`` or ``float32``.
+        key, value: what the packed sides look like.
+        q_len: queries a row, 1 in decode.
+        gqa: query heads a key/value head.
+        mask: ``none``, ``causal`` or ``array``.
+        softcap: whether logits are soft-capped.
+        batch: rows.
+    """
+
+    device: str
+    dtype: str
+    key: SideSpec
+    value: SideSpec
+    q_len: int = 1
+    gqa: int = 1
+    mask: str = "none"
+    softcap: bool = False
+    batch: int = 1
+
+
+@frozen
+class Choice:
+    """The kernel that serves, and every one that does not with its reasons."""
+
+    kernel: ScoreKernel
+    rejected: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+def select(kernels: Sequence[ScoreKernel], request: KernelRequest, prefer: str = "auto") -> Choice:
+    """Choose a kernel for ``request``.
+
+    Raises:
+        UnknownNameError: ``prefer`` names no kernel.
+        KernelError: the preferred kernel refuses, or every kernel does; with all reasons.
+    """
+    ordered = sorted(kernels, key=lambda kernel: (-kernel.priority, kernel.name))
+    if prefer != "auto":
+        ordered = [kernel for kernel in ordered if kernel.name == prefer]
+        if not ordered:
+            raise UnknownNameError("score kernel", prefer, [k.name for k in kernels])
+    rejected: list[tuple[str, tuple[str, ...]]] = []
+    for kernel in ordered:
+        reasons = kernel.refuses(request)
+        if not reasons:
+            return Choice(kernel, tuple(rejected))
+        rejected.append((kernel.name, tuple(reasons)))
+    listed = "; ".join(f"{name}: {', '.join(reasons)}" for name, reasons in rejected)
+    asked = "no kernel serves this" if prefer == "auto" else f"kernel {prefer!r} refuses this"
+    raise KernelError(f"{asked} ({listed or 'no kernel is registered'}); request: {request}")
+
+
+@functools.cache
+def kernels() -> tuple[ScoreKernel, ...]:
+    """Return one instance of every registered kernel that imports; the rest are logged."""
+    built = []
+    for name in registry().names("score_kernel"):
+        try:
+            built.append(registry().build("score_kernel", name))
+        except Exception as error:  # a kernel's own dependency may be missing
+            log.warning("score kernel %s is not available: %s", name, error)
+    return tuple(built)
+
+
+def kernel_for(request: KernelRequest, prefer: str | None = None) -> Choice:
+    """Choose among the installed kernels, once a request; rejections are logged once.
+
+    ``prefer`` defaults to ``TQCORE_KERNEL``, else ``auto``.
+    """
+    return _kernel_for(request, prefer or os.environ.get(KERNEL_VARIABLE) or "auto")
+
+
+@functools.lru_cache(maxsize=1024)
+def _kernel_for(request: KernelRequest, prefer: str) -> Choice:
+    choice = select(kernels(), request, prefer)
+    for name, reasons in choice.rejected:
+        log.info("kernel %s passed over for %s: %s", name, choice.kernel.name, ", ".join(reasons))
+    return choice

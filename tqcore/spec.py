@@ -1,0 +1,333 @@
+"""Frozen descriptions: what plugins declare, and what a run resolves them to.
+
+Everything here is strings and numbers, so a description can be printed, compared,
+hashed and stored in a file, and costs no import of numpy or mlx.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from attrs import asdict, field, frozen
+from attrs import validators as v
+
+from tqcore.errors import OptionError, PluginError, WidthError, suggest
+from tqcore.widths import Widths
+
+API_VERSION = 1
+"""Version of the hook and interface contract. Plugins declare the one they were written for."""
+
+Kind = Literal["rotation", "codebook", "packer", "score_kernel"]
+KINDS: tuple[Kind, ...] = ("rotation", "codebook", "packer", "score_kernel")
+
+_name = v.matches_re(r"[a-z0-9][a-z0-9._-]*")
+_target = v.matches_re(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def _tuple(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(values)
+
+
+def _freeze(value: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(dict(value).items()))
+
+
+def import_target(target: str) -> Any:
+    """Import ``"pkg.mod:Attr"`` and return the attribute.
+
+    Raises:
+        PluginError: the module does not import, or has no such attribute.
+    """
+    module, _, attr = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attr)
+    except (ImportError, AttributeError) as error:
+        raise PluginError(f"target {target!r} cannot be imported: {error}") from error
+
+
+_ITEMSIZE = {"uint8": 1, "uint16": 2, "uint32": 4, "float16": 2, "float32": 4}
+
+
+@frozen
+class PlaneSpec:
+    """One array that a codec stores: ``[B, H, T, *shape]`` of ``dtype``."""
+
+    name: str = field(validator=_name)
+    dtype: str = field(validator=v.in_(_ITEMSIZE))
+    shape: tuple[int, ...] = field(default=(), converter=_tuple)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes a token and head."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count * _ITEMSIZE[self.dtype]
+
+
+@frozen
+class Component:
+    """One registered part: a rotation, codebook, packer or score kernel.
+
+    Args:
+        kind: which interface it implements.
+        name: what schemes call it by.
+        target: ``"pkg.mod:Class"``, imported when first built.
+        backend: ``mlx``, or ``numpy`` for the float64 oracle beside it.
+        summary: one line for ``tqcore plugins``.
+        api: the API version it was written for.
+    """
+
+    kind: Kind = field(validator=v.in_(KINDS))
+    name: str = field(validator=_name)
+    target: str = field(validator=_target)
+    backend: str = field(default="mlx", validator=v.in_(("mlx", "numpy")))
+    summary: str = ""
+    api: int = API_VERSION
+
+    def load(self) -> Any:
+        """Import the target.
+
+        Raises:
+            PluginError: it cannot be imported.
+        """
+        return import_target(self.target)
+
+
+@frozen
+class Option:
+    """A declared scheme option: ``name=value`` in a scheme string."""
+
+    name: str = field(validator=_name)
+    type: Literal["int", "float", "str", "bool"]
+    default: int | float | str | bool
+    help: str = ""
+    choices: tuple[str, ...] = field(default=(), converter=_tuple)
+
+    def parse(self, text: object) -> int | float | str | bool:
+        """Convert ``text`` to the option's type.
+
+        Raises:
+            OptionError: it does not convert, or is not one of the choices.
+        """
+        try:
+            value: int | float | str | bool = _PARSERS[self.type](text)
+        except (TypeError, ValueError):
+            raise OptionError(f"option {self.name}={text!s}: expected {self.type}") from None
+        if self.choices and value not in self.choices:
+            raise OptionError(
+                f"option {self.name}={text!s}: expected one of {', '.join(self.choices)}"
+            )
+        return value
+
+
+def _parse_bool(text: object) -> bool:
+    table = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    lowered = str(text).lower()
+    if lowered not in table:
+        raise ValueError(lowered)
+    return table[lowered]
+
+
+_PARSERS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": _parse_bool}
+
+
+@frozen
+class ShapeCtx:
+    """Where a codec will work: the layer, and the shapes that layer's cache sees."""
+
+    layer: int = 0
+    n_layers: int = 1
+    kv_heads: int = 1
+    key_dim: int = 128
+    value_dim: int = 128
+
+
+@frozen
+class CodecSpec:
+    """How one side (keys or values) of one layer is encoded. Strings and numbers only.
+
+    Args:
+        rotation, codebook, packer: registered names.
+        bits: mean width of a code, 1 to 8; a fraction gives the first coordinates one bit more.
+        seed: of the rotation.
+        scale: policy ``norm``, ``mse`` or ``unbiased``.
+        centre: ``none``; centring policies name the learnt mean they subtract.
+        params: further arguments of the parts, by name.
+    """
+
+    rotation: str
+    codebook: str
+    packer: str
+    bits: float = field(converter=float, validator=[v.ge(1), v.le(8)])
+    seed: int = 0
+    scale: str = "unbiased"
+    centre: str = "none"
+    params: tuple[tuple[str, Any], ...] = field(default=(), converter=_freeze)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        return {**asdict(self, recurse=False), "params": dict(self.params)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CodecSpec:
+        """Rebuild a spec from ``to_dict``; unknown keys are errors."""
+        return cls(**dict(data))
+
+
+@frozen
+class PolicySpec:
+    """Which tokens and layers a scheme leaves dense.
+
+    Args:
+        skip: layers left dense: ``none``, or ``first<N>``/``last<N>`` joined by commas.
+        start: tokens a sequence must hold before anything is quantized.
+    """
+
+    skip: str = "none"
+    start: int = field(default=0, validator=v.ge(0))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        return asdict(self)
+
+
+@frozen
+class SchemeSpec:
+    """A scheme resolved for one layer: both codecs, and what stays dense."""
+
+    key: CodecSpec
+    value: CodecSpec
+    policy: PolicySpec = PolicySpec()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready dict."""
+        return {
+            "key": self.key.to_dict(),
+            "value": self.value.to_dict(),
+            "policy": self.policy.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> SchemeSpec:
+        """Rebuild a spec from ``to_dict``."""
+        return cls(
+            CodecSpec.from_dict(data["key"]),
+            CodecSpec.from_dict(data["value"]),
+            PolicySpec(**data["policy"]),
+        )
+
+
+POLICY_OPTIONS = (
+    Option("skip", "str", "none", "layers left dense: none, last, first2,last1, ..."),
+)
+"""Options that every scheme takes: they belong to the cache, not to the codec."""
+
+
+@frozen
+class SchemeInfo:
+    """A scheme as its plugin declares it; ``resolve`` turns it into codecs.
+
+    Args:
+        name: what ``--kv-quant-scheme`` takes.
+        target: ``"pkg.mod:function"``, called as ``function(widths, options, ctx)``;
+            returns a ``SchemeSpec`` (its policy is filled in here).
+        options: the scheme's own options.
+        bits_range: smallest and largest mean width.
+        default_bits: the width when none is asked for.
+        widths: the widths it can store, when not every one in the range.
+        skip: default of the common ``skip`` option.
+        summary: one line for ``tqcore schemes``.
+        api: the API version it was written for.
+    """
+
+    name: str = field(validator=_name)
+    target: str = field(validator=_target)
+    options: tuple[Option, ...] = field(default=(), converter=_tuple)
+    bits_range: tuple[float, float] = (1.0, 8.0)
+    default_bits: float = 4.0
+    widths: tuple[float, ...] = field(default=(), converter=_tuple)
+    skip: str = "none"
+    summary: str = ""
+    api: int = API_VERSION
+
+    def all_options(self) -> dict[str, Option]:
+        """Return every option the scheme takes, its own and the common ones."""
+        return {option.name: option for option in (*self.options, *POLICY_OPTIONS)}
+
+    def parse_options(self, given: Mapping[str, object]) -> dict[str, Any]:
+        """Return all options, parsed, with defaults where ``given`` is silent.
+
+        Raises:
+            OptionError: an unknown name (the known ones are listed) or a bad value.
+        """
+        known = self.all_options()
+        for name in given:
+            if name not in known:
+                close = suggest(name, known)
+                hint = f"; did you mean {close!r}?" if close else ""
+                raise OptionError(
+                    f"scheme {self.name!r} has no option {name!r}{hint} "
+                    f"known: {', '.join(sorted(known))}"
+                )
+        defaults = {**{o.name: o.default for o in known.values()}, "skip": self.skip}
+        return {name: known[name].parse(given.get(name, value)) for name, value in defaults.items()}
+
+    def check_widths(self, widths: Widths) -> None:
+        """Check every width that was asked for.
+
+        Raises:
+            WidthError: outside the scheme's range, or not one it stores.
+        """
+        low, high = self.bits_range
+        key, value = widths.sides()
+        for side, bits in (("key", key), ("value", value)):
+            if not low <= bits <= high:
+                raise WidthError(
+                    f"{side} width {bits:g}: scheme {self.name!r} stores {low:g} to {high:g} bits"
+                )
+            if self.widths and bits not in self.widths:
+                listed = ", ".join(f"{w:g}" for w in self.widths)
+                raise WidthError(
+                    f"{side} width {bits:g}: scheme {self.name!r} stores {listed} bits"
+                )
+
+    def resolve(
+        self,
+        bits: Widths | float | None = None,
+        options: Mapping[str, object] | None = None,
+        ctx: ShapeCtx | None = None,
+        start: int = 0,
+    ) -> SchemeSpec:
+        """Return the codecs of one layer.
+
+        Args:
+            bits: the widths asked for; None takes ``default_bits``.
+            options: option values, parsed or as text.
+            ctx: layer and shapes.
+            start: tokens a sequence must hold before anything is quantized.
+
+        Raises:
+            OptionError, WidthError: as ``parse_options`` and ``check_widths``.
+            PluginError: the target cannot be imported or returns something else.
+        """
+        widths = bits if isinstance(bits, Widths) else Widths(bits)
+        widths = widths.with_default(self.default_bits)
+        parsed = self.parse_options(options or {})
+        self.check_widths(widths)
+        spec = import_target(self.target)(widths, parsed, ctx or ShapeCtx())
+        if not isinstance(spec, SchemeSpec):
+            raise PluginError(
+                f"scheme {self.name!r}: {self.target} returned {type(spec).__name__}, "
+                "not SchemeSpec"
+            )
+        policy = PolicySpec(skip=str(parsed["skip"]), start=start)
+        return SchemeSpec(spec.key, spec.value, policy)
+
+
+def to_json(spec: CodecSpec | SchemeSpec) -> str:
+    """Return the canonical JSON of a spec: sorted keys, no spaces."""
+    return json.dumps(spec.to_dict(), sort_keys=True, separators=(",", ":"))
