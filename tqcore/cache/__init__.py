@@ -1,0 +1,11 @@
+"""The MLX cache: packed storage, array-like views, and attention on both.
+
+Free of hosts: ``tqcore.adapters`` plugs these caches into mlx-vlm and mlx-lm.
+"""
+
+from tqcore.cache.make import make_caches
+from tqcore.cache.report import LayerReport
+from tqcore.cache.single import QuantizedKVCache
+from tqcore.cache.turboquant import TurboQuantKVCache
+
+__all__ = ["LayerReport", "QuantizedKVCache", "TurboQuantKVCache", "make_caches"]

@@ -1,0 +1,79 @@
+"""Attention over one segment of a cache, packed or dense, as ``(o, m, l)``."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+
+from tqcore.attention.blocks import attend_blocks
+from tqcore.attention.mask import SegmentMask
+from tqcore.cache.tokens import Segment
+from tqcore.codec import Codec, side_spec
+from tqcore.device import device_kind
+from tqcore.protocols import EncodedSegment, Partial
+from tqcore.select import KernelRequest, kernel_for
+
+
+def attend_segment(
+    queries: mx.array,
+    segment: Segment,
+    codecs: tuple[Codec, Codec],
+    mask: SegmentMask,
+    *,
+    scale: float,
+    softcap: float | None = None,
+) -> Partial:
+    """Attend with ``[B, Hq, L, Dk]`` queries; ``o`` is in the values' own domain."""
+    if segment.is_packed:
+        return _packed(queries, segment, codecs, mask, scale, softcap)
+    return _dense(queries, segment.keys[0], segment.values[0], mask, scale, softcap)
+
+
+def request_for(
+    queries: mx.array, kv_heads: int, codecs: tuple[Codec, Codec], mask: str, softcap: bool
+) -> KernelRequest:
+    """Describe one attention call to the kernels."""
+    return KernelRequest(
+        device=device_kind(),
+        dtype=str(queries.dtype).removeprefix("mlx.core."),
+        key=side_spec(codecs[0]),
+        value=side_spec(codecs[1]),
+        q_len=queries.shape[2],
+        gqa=queries.shape[1] // kv_heads,
+        mask=mask,
+        softcap=softcap,
+        batch=queries.shape[0],
+    )
+
+
+def _packed(
+    queries: mx.array,
+    segment: Segment,
+    codecs: tuple[Codec, Codec],
+    mask: SegmentMask,
+    scale: float,
+    softcap: float | None,
+) -> Partial:
+    kv_heads = segment.keys[0].shape[1]
+    request = request_for(queries, kv_heads, codecs, mask.kind, softcap is not None)
+    kernel = kernel_for(request).kernel
+    # The query is rotated once and the mixed values back once, however many tokens there are.
+    rotated = codecs[0].rotation.forward(queries.astype(mx.float32))
+    encoded = EncodedSegment(segment.keys, segment.values, *codecs)
+    part = kernel.attend(rotated, encoded, mask, scale=scale, softcap=softcap)
+    return part._replace(o=codecs[1].rotation.inverse(part.o))
+
+
+def _dense(
+    queries: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    mask: SegmentMask,
+    scale: float,
+    softcap: float | None,
+) -> Partial:
+    def fetch(start: int, stop: int) -> tuple[mx.array, mx.array]:
+        k, v = keys[:, :, start:stop], values[:, :, start:stop]
+        return k.astype(mx.float32), v.astype(mx.float32)
+
+    tokens, heads, dim = keys.shape[2], keys.shape[1], values.shape[3]
+    return attend_blocks(queries, fetch, tokens, heads, dim, mask, scale=scale, softcap=softcap)

@@ -1,0 +1,106 @@
+"""A cache as arrays and text: what ``state`` and ``meta_state`` carry, and back.
+
+The text is JSON of plain strings and numbers; it names registered schemes and parts, never
+a class or a module.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+
+from tqcore.errors import StateError, TqcoreError
+from tqcore.schemestring import choose
+from tqcore.spec import CodecSpec
+
+if TYPE_CHECKING:
+    from tqcore.cache.single import QuantizedKVCache
+
+FORMAT = 1
+"""Version of this text; a change that old readers misread raises it."""
+
+DTYPES = {"float16": mx.float16, "bfloat16": mx.bfloat16, "float32": mx.float32}
+
+
+def describe(cache: QuantizedKVCache) -> str:
+    """Return the JSON that, with the state's arrays, restores ``cache``."""
+    widths = cache.choice.widths
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "scheme": cache.choice.text,
+        "bits": [widths.bits, widths.key, widths.value],
+        "start": cache.choice.start,
+        "layer": [cache.layer, cache.n_layers],
+        "left_dense": cache.left_dense,
+    }
+    if (tokens := cache.tokens) is not None:
+        data["dtype"] = str(cache.dtype).removeprefix("mlx.core.")
+        data["heads"] = list(cache.lead)
+        data["dims"] = [codec.dim for codec in tokens.codecs]
+        data["codecs"] = [codec.spec.to_dict() for codec in tokens.codecs]
+        data["layouts"] = [codec.layout for codec in tokens.codecs]
+        data["tokens"] = [tokens.packed_length, tokens.dense.length]
+    return json.dumps(data, sort_keys=True, separators=(",", ":"))
+
+
+def restore(cache: QuantizedKVCache, state: Any, text: str) -> None:
+    """Fill ``cache``, not yet set up, from ``state`` and its ``meta_state``.
+
+    Raises:
+        StateError: another format, scheme, codec or layout, or arrays that do not fit.
+    """
+    try:
+        data = json.loads(text)
+        if data["format"] != FORMAT:
+            raise StateError(
+                f"saved cache has format {data['format']!r}, this tqcore reads {FORMAT}"
+            )
+        bits, key_bits, value_bits = data["bits"]
+        layer, n_layers = data["layer"]
+        choice = choose(data["scheme"], bits, key_bits, value_bits, data["start"])
+        cache.setup(choice, layer, n_layers, data["left_dense"])
+        if "tokens" in data:
+            _restore_tokens(cache, state, data)
+    except StateError:
+        raise
+    except TqcoreError as error:
+        raise StateError(f"saved cache: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StateError(f"saved cache: unreadable description ({error!r})") from None
+
+
+def _restore_tokens(cache: QuantizedKVCache, state: Any, data: dict[str, Any]) -> None:
+    (batch, heads), (key_dim, value_dim) = data["heads"], data["dims"]
+    tokens = cache.build(batch, heads, key_dim, value_dim, DTYPES[data["dtype"]])
+    for codec, spec, layout in zip(tokens.codecs, data["codecs"], data["layouts"], strict=True):
+        if codec.spec != CodecSpec.from_dict(spec) or codec.layout != layout:
+            raise StateError(
+                f"saved cache was written by {spec} ({layout}); scheme "
+                f"{cache.choice.text!r} now means {codec.spec.to_dict()} ({codec.layout})"
+            )
+    fill(cache, state)
+    if [tokens.packed_length, tokens.dense.length] != data["tokens"]:
+        raise StateError("saved cache: arrays and description disagree on the number of tokens")
+
+
+def fill(cache: QuantizedKVCache, state: Any) -> None:
+    """Take back the arrays that ``cache.state`` returned.
+
+    Raises:
+        StateError: they are not what this cache stores.
+    """
+    try:
+        keys, values = (list(side) for side in state)
+    except (TypeError, ValueError):
+        raise StateError("cache state is a pair: the arrays of keys and of values") from None
+    tokens = cache.tokens
+    if tokens is None:
+        if keys or values:
+            raise StateError("an empty cache has no shape yet: use from_state(state, meta_state)")
+        return
+    tokens.restore(keys, values)
+    wrong = [tuple(a.shape) for a in (*keys, *values) if tuple(a.shape[:2]) != cache.lead]
+    if wrong or tokens.packed[0].length != tokens.packed[1].length:
+        raise StateError(f"cache state does not hold [B, H] = {cache.lead}: {wrong}")

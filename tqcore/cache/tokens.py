@@ -1,0 +1,131 @@
+"""The tokens of one layer: packed ones first, then a dense tail that is not packed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import mlx.core as mx
+from attrs import frozen
+
+from tqcore.cache.storage import PlaneStore
+from tqcore.codec import Codec
+
+Pair = tuple[list[mx.array], list[mx.array]]
+
+
+@frozen(eq=False)
+class Segment:
+    """Consecutive tokens stored alike: planes of keys and of values, or dense arrays.
+
+    Args:
+        start: the first token's position in the sequence.
+        stop: one past the last token's.
+        keys, values: packed planes, or one dense ``[B, H, n, D]`` array each.
+        is_packed: which of the two.
+    """
+
+    start: int
+    stop: int
+    keys: list[mx.array]
+    values: list[mx.array]
+    is_packed: bool
+
+
+class Tokens:
+    """Storage of one sequence's keys and values under a pair of codecs.
+
+    Args:
+        codecs: of keys and of values.
+    """
+
+    def __init__(self, codecs: tuple[Codec, Codec]) -> None:
+        self.codecs = codecs
+        self.packed = (PlaneStore(codecs[0].planes), PlaneStore(codecs[1].planes))
+        self.dense = PlaneStore()
+
+    @property
+    def packed_length(self) -> int:
+        """Tokens stored packed."""
+        return self.packed[0].length
+
+    @property
+    def length(self) -> int:
+        """Tokens held."""
+        return self.packed_length + self.dense.length
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the allocator holds, unused capacity included."""
+        return self.packed[0].nbytes + self.packed[1].nbytes + self.dense.nbytes
+
+    def append(self, keys: mx.array, values: mx.array, *, pack: bool) -> None:
+        """Append ``[B, H, n, D]`` keys and values; packing also packs the dense tail."""
+        if not pack:
+            self.dense.append([keys, values])
+            return
+        if self.dense.length:
+            self._pack(*self.dense.view())
+            self.dense.clear()
+        self._pack(keys, values)
+
+    def trim(self, count: int) -> int:
+        """Forget the last ``count`` tokens, at most all; return how many."""
+        dense = self.dense.trim(count)
+        self.packed[1].trim(count - dense)
+        return dense + self.packed[0].trim(count - dense)
+
+    def segments(self, start: int, stop: int) -> Iterator[Segment]:
+        """Yield the non-empty segments of tokens ``[start, stop)``, in order."""
+        first = self.packed_length
+        stop = min(stop, self.length)
+        if start < min(stop, first):
+            end = min(stop, first)
+            planes = self.packed[0].view(start, end), self.packed[1].view(start, end)
+            yield Segment(start, end, *planes, is_packed=True)
+        if max(start, first) < stop:
+            begin = max(start, first)
+            keys, values = self.dense.view(begin - first, stop - first)
+            yield Segment(begin, stop, [keys], [values], is_packed=False)
+
+    def expand(self, side: int, start: int, stop: int) -> list[mx.array]:
+        """Return one side's tokens ``[start, stop)``, float32 ``[B, H, n, D]`` a segment."""
+        parts = []
+        for segment in self.segments(start, stop):
+            planes = segment.values if side else segment.keys
+            parts.append(self.codecs[side].decode(planes) if segment.is_packed else planes[0])
+        return [part.astype(mx.float32) for part in parts]
+
+    def copy(self) -> Tokens:
+        """Return storage that shares no array with this one."""
+        twin = Tokens(self.codecs)
+        twin.packed = (self.packed[0].copy(), self.packed[1].copy())
+        twin.dense = self.dense.copy()
+        return twin
+
+    def arrays(self) -> Pair:
+        """Return the arrays of keys and of values: packed planes, then the dense tail."""
+        keys, values = self.packed[0].view(), self.packed[1].view()
+        if self.dense.length:
+            dense = self.dense.view()
+            keys, values = [*keys, dense[0]], [*values, dense[1]]
+        return keys, values
+
+    def restore(self, keys: list[mx.array], values: list[mx.array]) -> None:
+        """Take back what ``arrays`` returned.
+
+        Raises:
+            StateError: the arrays are not what these codecs store.
+        """
+        counts = len(self.packed[0].specs or ()), len(self.packed[1].specs or ())
+        dense = []
+        if keys and values and len(keys) != counts[0] and len(values) != counts[1]:
+            *keys, dense_keys = keys
+            *values, dense_values = values
+            dense = [dense_keys, dense_values]
+        self.packed[0].restore(keys)
+        self.packed[1].restore(values)
+        self.dense.restore(dense)
+
+    def _pack(self, keys: mx.array, values: mx.array) -> None:
+        self.packed[0].append(self.codecs[0].encode(keys))
+        self.packed[1].append(self.codecs[1].encode(values))
