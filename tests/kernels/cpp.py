@@ -1,0 +1,86 @@
+"""The kernel's own text, compiled as C++ and run thread by thread.
+
+The CUDA prelude asks so little of CUDA that a few lines of C++ stand in for it. This is no
+emulator: it knows nothing of address spaces or of threads that run at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tqmetal import kernels
+
+COMPILER = next((c for c in ("c++", "g++", "clang++", "clang++-19") if shutil.which(c)), None)
+
+SHIM = """
+#include <cstdint>
+#define __device__
+struct uint3 { unsigned x, y, z; };
+static uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
+static uint3 blockIdx, blockDim, threadIdx;
+"""
+
+ENTRY = """
+template <int D, int BITS, int WIDE, int LANES>
+void kernel(const uint32_t* words, const int* words_shape, const int64_t* words_strides,
+            const uint16_t* scale, const int64_t* scale_strides, const float* levels, float* out) {
+%s
+}
+"""
+
+VARIANT = """
+extern "C" void run_%(name)s(const uint32_t* w, const int* ws, const int64_t* wt, const uint16_t* s,
+                             const int64_t* st, const float* l, float* out, const unsigned* grid) {
+  blockDim = {1, 1, 1};
+  for (blockIdx.z = 0; blockIdx.z < grid[2]; blockIdx.z++)
+    for (blockIdx.y = 0; blockIdx.y < grid[1]; blockIdx.y++)
+      for (blockIdx.x = 0; blockIdx.x < grid[0]; blockIdx.x++)
+        kernel<%(constants)s>(w, ws, wt, s, st, l, out);
+}
+"""
+
+
+def build(folder: Path, variants: Iterable[tuple[int, ...]]) -> Callable[..., list[np.ndarray]]:
+    """Compile the ``(D, BITS, WIDE, LANES)`` variants; return a launch that takes numpy arrays."""
+    text = SHIM + kernels.header("cuda") + ENTRY % kernels.read("dequantize.metal")
+    for constants in variants:
+        names = {"name": "_".join(map(str, constants)), "constants": ", ".join(map(str, constants))}
+        text += VARIANT % names
+    source, library = folder / "kernel.cpp", folder / "kernel.so"
+    source.write_text(text)
+    flags = ["-std=c++17", "-O1", "-shared", "-fPIC"]
+    assert COMPILER
+    done = subprocess.run(
+        [COMPILER, *flags, source, "-o", library],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = ctypes.CDLL(str(library))
+
+    def launch(*, inputs: Any, template: Any, grid: Any, output_shapes: Any, **_: Any) -> Any:
+        words, scale, levels = inputs
+        out = np.full(output_shapes[0], np.nan, np.float32)
+        run = getattr(loaded, "run_" + "_".join(str(value) for _, value in template))
+        # One block more than the grid, as CUDA rounds up.
+        arrays = [
+            words,
+            np.array(words.shape, np.int32),
+            np.array(words.strides, np.int64) // words.itemsize,
+            scale,
+            np.array(scale.strides, np.int64) // scale.itemsize,
+            levels,
+            out,
+            np.array([grid[0] + 5, *grid[1:]], np.uint32),
+        ]
+        run(*[ctypes.c_void_p(array.ctypes.data) for array in arrays])
+        return [out]
+
+    return launch
