@@ -104,6 +104,13 @@ def tqcore_schemes() -> list[SchemeInfo]:
                 ),
                 Option("seed", "int", 0, "seed of the key rotation; values use the next one"),
                 Option("rotation", "str", "hadamard", "a registered rotation"),
+                Option(
+                    "rounds",
+                    "int",
+                    0,
+                    "rounds of the hadamard rotation; 0: one, or three where head_dim needs "
+                    "several blocks",
+                ),
             ),
             default_bits=3.5,
             skip="last",

@@ -17,7 +17,7 @@ from tqcore.errors import OptionError, ShapeError
 LARGEST_BLOCK = 4096
 """Cap on a block: the transform's GPU kernels hold a block in one threadgroup."""
 
-DEFAULT_ROUNDS = 2
+DEFAULT_ROUNDS = 1
 """Sign flips and transforms in a row, where one block holds the vector; see README.md."""
 
 DEFAULT_ROUNDS_OF_BLOCKS = 3

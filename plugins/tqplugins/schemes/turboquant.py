@@ -17,13 +17,14 @@ def resolve(widths: Widths, options: Mapping[str, Any], ctx: ShapeCtx) -> Scheme
 
     Args:
         widths: what was asked for; explicit key and value widths win.
-        options: ``scale``, ``seed`` and ``rotation``, parsed.
+        options: ``scale``, ``seed``, ``rotation`` and ``rounds``, parsed.
         ctx: layer index and head dimensions.
 
     Raises:
         WidthError: no width at all.
     """
     key, value = widths.sides()
+    params = {"rounds": options["rounds"]} if options["rounds"] else {}
 
     def codec(bits: float, dim: int, index: int, seed: int) -> CodecSpec:
         return CodecSpec(
@@ -33,6 +34,7 @@ def resolve(widths: Widths, options: Mapping[str, Any], ctx: ShapeCtx) -> Scheme
             bits=spread(bits, dim, index) if bits % 1 else bits,
             seed=seed,
             scale=options["scale"],
+            params=params,
         )
 
     seed = options["seed"]
