@@ -1,0 +1,126 @@
+"""What the ``kv_*`` arguments ask for, read once for every host and every command."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any
+
+from attrs import fields, frozen
+
+from tqcore.errors import OptionError
+from tqcore.registry import registry
+from tqcore.schemestring import SchemeChoice, choose, parse, scheme_for
+
+logger = logging.getLogger(__name__)
+
+HOST_DEFAULT_SCHEME = "uniform"
+"""The hosts' own default of ``kv_quant_scheme``: said without a width, it asks for nothing."""
+
+HOST_DEFAULT_GROUP_SIZE = 64
+
+GROUP_OPTIONS = ("group_size", "group")
+"""Options by which a scheme takes ``kv_group_size``."""
+
+
+@frozen
+class Flags:
+    """The arguments of one call, under the hosts' names; None where not said."""
+
+    kv_bits: float | None = None
+    kv_key_bits: float | None = None
+    kv_value_bits: float | None = None
+    kv_quant_scheme: str | None = None
+    kv_key_scheme: str | None = None
+    kv_value_scheme: str | None = None
+    kv_group_size: int | None = None
+    quantized_kv_start: int | None = None
+
+    @classmethod
+    def take(cls, arguments: dict[str, Any]) -> Flags:
+        """Take the flags out of a host call's keyword arguments.
+
+        Callers forward the hosts' defaults as if they were said, so two readings follow the
+        hosts: ``uniform`` beside ``kv_bits=None`` asks for nothing, and ``uniform`` beside a
+        fractional width means ``turboquant``.
+        """
+        given = {a.name: arguments.pop(a.name) for a in fields(cls) if a.name in arguments}
+        if given.get("kv_quant_scheme") == HOST_DEFAULT_SCHEME and "kv_bits" in given:
+            bits = given["kv_bits"]
+            if bits is None or not float(bits).is_integer():
+                given["kv_quant_scheme"] = None
+        return cls(**given)
+
+    def scheme(self) -> str | None:
+        """Return the scheme string that is asked for, or None for a dense cache.
+
+        Raises:
+            OptionError: keys and values are to be stored by different schemes.
+        """
+        named = [
+            name
+            for name in (self.kv_quant_scheme, self.kv_key_scheme, self.kv_value_scheme)
+            if name
+        ]
+        if len(set(named)) > 1:
+            raise OptionError(
+                f"schemes {', '.join(map(repr, dict.fromkeys(named)))} for one cache: keys and "
+                "values take the same scheme in this version; give it once, by kv_quant_scheme "
+                "(--kv-quant-scheme), and widths by kv_key_bits and kv_value_bits"
+            )
+        width = next(
+            (w for w in (self.kv_bits, self.kv_key_bits, self.kv_value_bits) if w is not None), None
+        )
+        return scheme_for(width, named[0] if named else None)
+
+    def choose(self) -> SchemeChoice | None:
+        """Return the checked choice, or None when the flags ask for a dense cache.
+
+        Raises:
+            UnknownNameError, OptionError, WidthError: as ``tqcore.schemestring.choose``.
+        """
+        text = self.scheme()
+        if text is None:
+            return None
+        if self.kv_group_size is not None:
+            text = _with_group_size(text, int(self.kv_group_size))
+        return choose(
+            text,
+            self.kv_bits,
+            self.kv_key_bits,
+            self.kv_value_bits,
+            start=int(self.quantized_kv_start or 0),
+        )
+
+
+def turboquant_enabled(bits: float | None, scheme: str | None = None) -> bool:
+    """Return whether a width and a scheme name select ``turboquant``.
+
+    Args:
+        bits: bits a value; None never does.
+        scheme: ``turboquant`` does at any width; with none, or ``uniform``, a fraction does.
+    """
+    if bits is None:
+        return False
+    name = parse(scheme)[0] if scheme else HOST_DEFAULT_SCHEME
+    return name == "turboquant" or (
+        name == HOST_DEFAULT_SCHEME and scheme_for(bits, None) == "turboquant"
+    )
+
+
+def _with_group_size(text: str, size: int) -> str:
+    name, given = parse(text)
+    known = registry().scheme(name).all_options()
+    for option in GROUP_OPTIONS:
+        if option in known:
+            separator = "," if given else ":"
+            return text if option in given else f"{text}{separator}{option}={size}"
+    _say_no_groups(name, size)
+    return text
+
+
+@functools.cache
+def _say_no_groups(name: str, size: int) -> None:
+    # callers forward the hosts' default without meaning it
+    level = logging.INFO if size == HOST_DEFAULT_GROUP_SIZE else logging.WARNING
+    logger.log(level, "scheme %r has no groups: kv_group_size=%d changes nothing", name, size)

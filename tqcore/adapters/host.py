@@ -1,0 +1,75 @@
+"""What the two hosts have in common for an adapter: one description, filled in by each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import field, frozen
+
+from tqcore.adapters import seams
+from tqcore.adapters.attention import classes_of, model_patches
+from tqcore.adapters.convert import CacheTypes, Converter
+from tqcore.adapters.patches import PatchSet
+from tqcore.adapters.reading import needs_arrays
+from tqcore.schemestring import SchemeChoice
+
+
+@frozen
+class Host:
+    """One host, as the shared code sees it.
+
+    Args:
+        name: its distribution.
+        extra: the extra of tqcore that installs it.
+        tested: the version that the seams were written against.
+        seams: every name of it that is touched.
+        base: the module that defines its attention functions.
+        types: its cache classes, and ours for it.
+        target: finds the object of a model that makes its caches.
+        make_prompt_cache: the host's own, called with ``(target, max_kv_size)``.
+        wiring: patches that an enabled model needs.
+        routes: patches that make the host's functions take our flags.
+    """
+
+    name: str
+    extra: str
+    tested: str
+    seams: tuple[seams.Seam, ...]
+    base: str
+    types: CacheTypes
+    target: Callable[[Any], Any]
+    make_prompt_cache: Callable[..., list[Any]] = field(eq=False)
+    wiring: PatchSet = field(eq=False)
+    routes: PatchSet = field(eq=False)
+
+    def check(self) -> None:
+        """Check that the installed host has every seam.
+
+        Raises:
+            HostError: one is gone or changed.
+        """
+        seams.check(self.seams, self.name, self.extra, self.tested)
+
+    def route_attention(self, model: Any) -> bool:
+        """Make the model's layers hand views to their owner; say whether all of them can."""
+        target = self.target(model)
+        if needs_arrays(classes_of(target), self.base.partition(".")[0]):
+            return False
+        self.wiring.add(model_patches(target, self.base))
+        return True
+
+    def converter(self, choice: SchemeChoice | None, early: bool = True) -> Converter:
+        """Return a converter of this host's caches."""
+        return Converter(self.types, choice, early)
+
+    def install(self) -> None:
+        """Make the host's own functions take our flags; calling it again changes nothing."""
+        self.check()
+        self.wiring.acquire(self.name)
+        self.routes.acquire(self.name)
+
+    def uninstall(self) -> None:
+        """Give the host its own functions back; enabled models stay enabled."""
+        self.routes.release(self.name)
+        self.wiring.release(self.name)

@@ -1,0 +1,90 @@
+"""mlx-lm's own functions, taking any registered scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tqcore.adapters.host import Host
+from tqcore.adapters.patches import Patch
+from tqcore.adapters.routes import loading, quantize_cache, quantized_caches, taking_flags
+from tqcore.schemestring import SchemeChoice
+
+PARAMETERS = ("prompt", "model")
+GENERATE = "mlx_lm.generate"
+
+
+def maybe_quantize_kv_cache(
+    prompt_cache: list[Any],
+    quantized_kv_start: int,
+    kv_group_size: int | None,
+    kv_bits: float | None,
+    kv_quant_scheme: str | None = None,
+) -> None:
+    """Quantize the entries of a prompt cache in place, as mlx-lm's function of this name.
+
+    Raises:
+        UnknownNameError, OptionError, WidthError: the flags name nothing that exists.
+    """
+    quantize_cache(
+        _host(),
+        prompt_cache,
+        {
+            "quantized_kv_start": quantized_kv_start,
+            "kv_group_size": kv_group_size,
+            "kv_bits": kv_bits,
+            "kv_quant_scheme": kv_quant_scheme,
+        },
+    )
+
+
+def route_patches() -> list[Patch]:
+    """Return the patches of ``install``; callers look these names up when they run."""
+    load = loading(_host)
+    return [
+        Patch(GENERATE, "generate_step", taking_flags(_host, _prepare)),
+        Patch(GENERATE, "speculative_generate_step", taking_flags(_host, _prepare_speculative)),
+        Patch(GENERATE, "maybe_quantize_kv_cache", _ours),
+        *(Patch(module, "load", load) for module in ("mlx_lm.utils", "mlx_lm", GENERATE)),
+    ]
+
+
+def _ours(previous: Callable[..., Any]) -> Callable[..., Any]:
+    return maybe_quantize_kv_cache
+
+
+def _prepare(
+    host: Host, choice: SchemeChoice | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    model = (dict(zip(PARAMETERS, args, strict=False)) | kwargs)["model"]
+    caches, size = kwargs.get("prompt_cache"), kwargs.get("max_kv_size")
+    kwargs["prompt_cache"] = quantized_caches(host, model, choice, caches, size)
+    return args
+
+
+def _prepare_speculative(
+    host: Host, choice: SchemeChoice | None, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, ...]:
+    named = dict(zip((*PARAMETERS, "draft_model"), args, strict=False)) | kwargs
+    models = (named["model"], named["draft_model"])
+    caches = kwargs.get("prompt_cache")
+    if caches is None and choice is None:
+        return args
+    # one list holds the caches of both models, and each has a last layer of its own
+    split = len(models[0].layers)
+    halves = (None, None) if caches is None else (caches[:split], caches[split:])
+    both = [
+        cache
+        for model, half in zip(models, halves, strict=True)
+        for cache in quantized_caches(host, model, choice, half) or ()
+    ]
+    if caches is not None:
+        caches[:] = both  # the caller's list, as the host itself would fill it
+    kwargs["prompt_cache"] = both if caches is None else caches
+    return args
+
+
+def _host() -> Host:
+    from tqcore.adapters.mlx_lm.host import host
+
+    return host()
