@@ -1,0 +1,102 @@
+"""Load a model with whichever host is installed, and make that host's own caches."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Literal
+
+from attrs import frozen
+
+from tqcore.demo.errors import DemoError
+from tqcore.demo.forward import Caches, language_model
+
+Host = Literal["vlm", "lm"]
+_PACKAGES: dict[Host, str] = {"vlm": "mlx_vlm", "lm": "mlx_lm"}
+
+
+@frozen(eq=False)
+class Loaded:
+    """A model in a host's hands.
+
+    Args:
+        host: who loaded it.
+        model: maps ids and caches to logits.
+        tokenizer: with ``encode``, ``decode`` and ``apply_chat_template``.
+    """
+
+    host: Host
+    model: Any
+    tokenizer: Any
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of ``text``, without special tokens of its own."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, tokens: Collection[int]) -> str:
+        """Return the text of token ids."""
+        return str(self.tokenizer.decode(list(tokens)))
+
+    @property
+    def end_tokens(self) -> frozenset[int]:
+        """Ids that end an answer."""
+        # hosts may have set a list here, or one number
+        ids = getattr(self.tokenizer, "eos_token_ids", None) or self.tokenizer.eos_token_id
+        return frozenset([ids] if isinstance(ids, int) else ids)
+
+    def dense_caches(self) -> Caches:
+        """Return fresh dense caches.
+
+        Raises:
+            DemoError: a layer keeps something other than all keys and values.
+        """
+        module = importlib.import_module(f"{_PACKAGES[self.host]}.models.cache")
+        caches: Caches = module.make_prompt_cache(self.model)
+        other = sorted({type(c).__name__ for c in caches} - {"KVCache"})
+        if other:
+            raise DemoError(
+                f"this model uses {', '.join(other)}: the demo compares models whose layers "
+                "all keep their keys and values; `tqcore generate` runs the others too"
+            )
+        return caches
+
+    def peer_caches(self, bits: float, quantized: Collection[int]) -> Caches:
+        """Return mlx-vlm's TurboQuant caches in the layers ``quantized``, dense ones elsewhere."""
+        peer = importlib.import_module("mlx_vlm.turboquant").TurboQuantKVCache
+        return [
+            peer(bits=bits) if layer in quantized else dense
+            for layer, dense in enumerate(self.dense_caches())
+        ]
+
+
+def pick_host(asked: str | None, peers: bool) -> Host:
+    """Return the host to use: the one asked for, else mlx-vlm, else mlx-lm.
+
+    Raises:
+        DemoError: it is not installed, or cannot show the peers.
+    """
+    if peers and asked == "lm":
+        raise DemoError("--peers runs mlx-vlm's own caches, which --host lm cannot: drop one")
+    order: tuple[Host, ...] = ("vlm",) if peers or asked == "vlm" else ("vlm", "lm")
+    order = ("lm",) if asked == "lm" else order
+    for host in order:
+        if importlib.util.find_spec(_PACKAGES[host]) is not None:
+            return host
+    names = " or ".join(_PACKAGES[host].replace("_", "-") for host in order)
+    raise DemoError(f"the demo needs {names}: pip install {_PACKAGES[order[0]].replace('_', '-')}")
+
+
+def load(path: Path, host: Host) -> Loaded:
+    """Load the model directory ``path``.
+
+    Raises:
+        DemoError: the folder is not there.
+    """
+    if not (path / "config.json").is_file():
+        raise DemoError(f"model {path}: no model directory (a folder with config.json) is there")
+    model, processor = importlib.import_module(_PACKAGES[host]).load(str(path))[:2]
+    # mlx-vlm gives a processor, which holds the tokenizer when the model sees images
+    tokenizer = getattr(processor, "tokenizer", processor) if host == "vlm" else processor
+    return Loaded(host, language_model(model), tokenizer)

@@ -1,0 +1,64 @@
+"""Count what caches take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+from attrs import frozen
+from mlx.utils import tree_flatten
+
+from tqcore.demo.forward import Caches
+
+
+@frozen
+class CacheBytes:
+    """Bytes of a list of caches, as they count them themselves: allocated, state included.
+
+    Args:
+        layers: bytes of each layer.
+        quantized: which layers are quantized, ascending.
+    """
+
+    layers: tuple[int, ...]
+    quantized: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """Bytes of all layers."""
+        return sum(self.layers)
+
+    @property
+    def in_quantized(self) -> int:
+        """Bytes of the quantized layers."""
+        return sum(self.layers[i] for i in self.quantized)
+
+    @property
+    def in_dense(self) -> int:
+        """Bytes of the other layers."""
+        return self.total - self.in_quantized
+
+    def of(self, layers: tuple[int, ...]) -> int:
+        """Return the bytes of ``layers``."""
+        return sum(self.layers[i] for i in layers)
+
+
+def is_quantized(cache: Any) -> bool:
+    """Say whether a cache stores codes: tqcore's say so, the hosts' own have ``bits``."""
+    return bool(getattr(cache, "is_quantized", hasattr(cache, "bits")))
+
+
+def cache_bytes(caches: Caches) -> CacheBytes:
+    """Count ``caches``, of which each must hold at least one token."""
+    quantized = tuple(i for i, cache in enumerate(caches) if is_quantized(cache))
+    return CacheBytes(tuple(int(cache.nbytes) for cache in caches), quantized)
+
+
+def as_fp16(caches: Caches) -> CacheBytes:
+    """Count dense ``caches`` as if they held two bytes a value, at the capacity they have."""
+    return CacheBytes(tuple(cache.nbytes * 2 // _itemsize(cache) for cache in caches), ())
+
+
+def _itemsize(cache: Any) -> int:
+    leaves: Any = tree_flatten(cache.state)
+    return max(int(leaf.dtype.size) for _, leaf in leaves if isinstance(leaf, mx.array))
