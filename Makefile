@@ -1,0 +1,46 @@
+# Everything here works in the checkout's own .venv, made on first use.
+# Needs git, make and Python 3.11 or newer; `make test PYTHON=python3.12` picks another one.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test test-fast lint format bench
+
+help:
+	@echo "make demo       compare caches on a small real model"
+	@echo "make test       run every test"
+	@echo "make test-fast  run the tests that need no model and build nothing"
+	@echo "make lint       ruff and mypy"
+	@echo "make format     let ruff rewrite what it can"
+	@echo "make bench      time encoding and attention on this machine"
+
+demo: $(STAMP)
+	$(BIN)/tqcore demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+test-fast: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow"
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/attention.py
+
+# The dev tools come from [dependency-groups], which pip reads itself only since 25.1.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' > $(VENV)/dev.txt
+	$(BIN)/python -m pip install --quiet --editable ".[all]" --requirement $(VENV)/dev.txt
+	@touch $@

@@ -1,0 +1,96 @@
+"""The kit finds the faults it is there to find, and selects what it is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.core.helpers import Point, component, plugin, points, scheme
+from tqcore.errors import PluginError, UnknownNameError
+from tqcore.registry import Registry, registry
+from tqcore.testing import checks
+from tqcore.testing.contract import CHECKS, contract, items_of
+
+
+def faulty(name: str, kind: str):
+    target = f"tests.contract.faulty:{name}"
+    return component(name.lower(), kind, target=target, backend="numpy")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "check"),
+    [
+        ("rotation", "Stretches", checks.check_rotation_isometry),
+        ("rotation", "Sheared", checks.check_rotation_isometry),
+        ("rotation", "Sheared", checks.check_rotation_adjoint),
+        ("rotation", "Forgets", checks.check_rotation_inverse),
+        ("rotation", "NoInverse", checks.check_protocol),
+        ("rotation", "Restless", checks.check_deterministic),
+        ("packer", "DropsTopBit", checks.check_packer_exact),
+        ("packer", "OtherBytes", checks.check_packer_layout),
+        ("packer", "OneByteACode", checks.check_packer_bytes),
+        ("packer", "Misdeclared", checks.check_packer_planes),
+        ("codebook", "HalfTheCodes", checks.check_rate_distortion),
+        ("codebook", "Float16Norm", checks.check_finite_extremes),
+        ("codebook", "MixesRows", checks.check_poisoned_row),
+        ("codebook", "NeverZero", checks.check_zero_vector),
+        ("codebook", "OtherScale", checks.check_decode_kind),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_a_fault_is_found_and_the_message_names_the_component(kind, name, check):
+    with pytest.raises(AssertionError, match=name.lower()):
+        check(faulty(name, kind))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("packer", "OneByteACode"), ("rotation", "Stretches")])
+def test_a_fault_does_not_fail_the_checks_of_other_properties(kind, name):
+    check = checks.check_packer_planes if kind == "packer" else checks.check_deterministic
+    check(faulty(name, kind))
+
+
+def test_every_exported_check_runs_somewhere():
+    used = {check.__name__ for kind in CHECKS.values() for check in kind}
+    assert used == set(checks.__all__)
+
+
+@pytest.mark.parametrize("name", checks.__all__)
+def test_every_check_says_what_it_checks(name):
+    assert getattr(checks, name).__doc__
+
+
+@pytest.fixture
+def known() -> Registry:
+    return Registry(
+        points(
+            Point("mine", plugin(schemes=[scheme("one"), scheme("two")]), "my-package"),
+            Point("silent", plugin()),
+            Point("broken", ImportError("gone")),
+        ),
+        (),
+    )
+
+
+@pytest.mark.parametrize("target", ["mine", "my-package"])
+def test_a_plugin_is_found_by_entry_point_or_package(known, target):
+    assert [item.name for item in items_of(target, known)] == ["one", "two"]
+
+
+def test_a_scheme_brings_its_parts():
+    names = [item.name for item in items_of("turboquant", registry())]
+    assert names == ["turboquant", "hadamard", "beta-lloyd-max", "u32le"]
+
+
+def test_what_is_not_there_is_an_error_not_an_empty_test(known):
+    with pytest.raises(UnknownNameError, match="did you mean 'my-package'"):
+        contract("my-pakage", known)
+    with pytest.raises(PluginError, match="gone"):
+        contract("broken", known)
+    with pytest.raises(PluginError, match="declares nothing"):
+        contract("silent", known)
+
+
+def test_checks_can_be_left_out_by_name(known):
+    mark = contract("mine", known, skip=("check_spec_json",)).mark
+    ids = [param.id for param in mark.args[1]]
+    assert "scheme-one-check_scheme_bytes" in ids
+    assert "scheme-one-check_spec_json" not in ids

@@ -1,0 +1,10 @@
+"""The contract kit that plugin authors run over their components (extra ``testing``).
+
+    from tqcore.testing.contract import contract
+
+    @contract("my-package")
+    def test_contract(check):
+        check()
+
+tqcore's own components run the very same kit.
+"""
