@@ -14,7 +14,7 @@ help:
 	@echo "make test-fast  run the tests that need no model and build nothing"
 	@echo "make lint       ruff and mypy"
 	@echo "make format     let ruff rewrite what it can"
-	@echo "make bench      time encoding and attention on this machine"
+	@echo "make bench      distortion over theory, and time encoding and attention here"
 
 demo: $(STAMP)
 	$(BIN)/tqcore demo
@@ -35,6 +35,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 
 bench: $(STAMP)
+	$(BIN)/python benchmarks/distortion.py
 	$(BIN)/python benchmarks/attention.py
 
 # The dev tools come from [dependency-groups], which pip reads itself only since 25.1.

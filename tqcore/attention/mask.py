@@ -19,12 +19,14 @@ class SegmentMask:
         q_start: position of the first query in the sequence (causal).
         k_start: position of the first key.
         array: ``[..., L, all keys]``, bool (True: visible) or added to the logits.
+        padding: int ``[B]``, keys at the start of each row that no query of it sees.
     """
 
     kind: Literal["none", "causal", "array"] = "none"
     q_start: int = 0
     k_start: int = 0
     array: mx.array | None = None
+    padding: mx.array | None = None
 
     @classmethod
     def of(cls, mask: mx.array | str | None, q_len: int, k_len: int) -> SegmentMask:
@@ -53,8 +55,19 @@ class SegmentMask:
         """Return the mask for keys from ``start``, counted from this mask's first key."""
         return evolve(self, k_start=self.k_start + start)
 
+    def hiding(self, padding: mx.array) -> SegmentMask:
+        """Return this mask with the first ``padding[b]`` keys of row ``b`` hidden as well."""
+        return evolve(self, padding=padding)
+
     def apply(self, scores: mx.array) -> mx.array:
         """Mask logits ``[B, Hq, L, T]``, whose first key is at ``k_start``."""
+        scores = self._apply_kind(scores)
+        if self.padding is None:
+            return scores
+        k = mx.arange(self.k_start, self.k_start + scores.shape[-1])
+        return mx.where(k >= self.padding.reshape(-1, 1, 1, 1), scores, -mx.inf)
+
+    def _apply_kind(self, scores: mx.array) -> mx.array:
         q_len, k_len = scores.shape[-2:]
         if self.kind == "none":
             return scores

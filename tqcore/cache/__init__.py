@@ -3,9 +3,16 @@
 Free of hosts: ``tqcore.adapters`` plugs these caches into mlx-vlm and mlx-lm.
 """
 
+from tqcore.cache.batch import BatchQuantizedKVCache
 from tqcore.cache.make import make_caches
 from tqcore.cache.report import LayerReport
 from tqcore.cache.single import QuantizedKVCache
 from tqcore.cache.turboquant import TurboQuantKVCache
 
-__all__ = ["LayerReport", "QuantizedKVCache", "TurboQuantKVCache", "make_caches"]
+__all__ = [
+    "BatchQuantizedKVCache",
+    "LayerReport",
+    "QuantizedKVCache",
+    "TurboQuantKVCache",
+    "make_caches",
+]

@@ -16,6 +16,7 @@ from tqcore.schemestring import choose
 from tqcore.spec import CodecSpec
 
 if TYPE_CHECKING:
+    from tqcore.cache.base import TokenCache
     from tqcore.cache.single import QuantizedKVCache
 
 FORMAT = 1
@@ -85,7 +86,7 @@ def _restore_tokens(cache: QuantizedKVCache, state: Any, data: dict[str, Any]) -
         raise StateError("saved cache: arrays and description disagree on the number of tokens")
 
 
-def fill(cache: QuantizedKVCache, state: Any) -> None:
+def fill(cache: TokenCache, state: Any) -> None:
     """Take back the arrays that ``cache.state`` returned.
 
     Raises:

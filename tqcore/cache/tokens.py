@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import mlx.core as mx
 from attrs import frozen
 
+from tqcore.cache import rows
 from tqcore.cache.storage import PlaneStore
 from tqcore.codec import Codec
 
@@ -63,9 +64,7 @@ class Tokens:
         if not pack:
             self.dense.append([keys, values])
             return
-        if self.dense.length:
-            self._pack(*self.dense.view())
-            self.dense.clear()
+        self.pack_all()
         self._pack(keys, values)
 
     def trim(self, count: int) -> int:
@@ -94,6 +93,34 @@ class Tokens:
             planes = segment.values if side else segment.keys
             parts.append(self.codecs[side].decode(planes) if segment.is_packed else planes[0])
         return [part.astype(mx.float32) for part in parts]
+
+    def pack_all(self) -> None:
+        """Pack the dense tail too."""
+        if self.dense.length:
+            dense = self.dense.view()
+            self.dense.clear()
+            self._pack(*dense)
+
+    def transform(self, change: Callable[[list[mx.array]], list[mx.array]]) -> None:
+        """Replace the planes of every store that holds tokens by ``change(planes)``."""
+        for store in (*self.packed, self.dense):
+            if store.length:
+                store.restore(change(store.view()))
+
+    def rows(self, index: Sequence[int], start: int = 0) -> Tokens:
+        """Return the given rows from token ``start`` on, packed bytes as they are."""
+        twin = self.copy()
+        twin.transform(lambda planes: rows.take(planes, index))
+        twin.drop_first(start)
+        return twin
+
+    def drop_first(self, count: int) -> None:
+        """Forget the first ``count`` tokens."""
+        packed = min(count, self.packed_length)
+        cuts = ((self.packed[0], packed), (self.packed[1], packed), (self.dense, count - packed))
+        for store, cut in cuts:
+            if cut:
+                store.restore(rows.cut_left(store.view(), cut) if cut < store.length else [])
 
     def copy(self) -> Tokens:
         """Return storage that shares no array with this one."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import mlx.core as mx
 
 if TYPE_CHECKING:
-    from tqcore.cache.single import QuantizedKVCache
+    from tqcore.cache.base import TokenCache
 
 Side = Literal["key", "value"]
 
@@ -22,7 +22,7 @@ class CacheView:
     The view reads the cache when it is used: a later trim shortens what it can give.
     """
 
-    def __init__(self, owner: QuantizedKVCache, side: Side, start: int, stop: int) -> None:
+    def __init__(self, owner: TokenCache, side: Side, start: int, stop: int) -> None:
         self.owner = owner
         self.side = side
         self.start = start

@@ -8,7 +8,7 @@ from tqcore.demo.errors import DemoError
 from tqcore.demo.hosts import Loaded
 from tqcore.demo.text import passage
 
-QUESTION = "List the kinds of code blocks."
+QUESTION = "What is this passage about? Answer in one sentence."
 QUESTION_ABOUT_A_FILE = "What is the passage about? Answer in two sentences."
 
 _MARK = "<passage>"

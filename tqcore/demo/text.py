@@ -12,11 +12,11 @@ from pathlib import Path
 from tqcore.demo.errors import DemoError
 
 CHAPTERS = (
+    "import",
     "execmodel",
     "types",
     "specialnames",
     "compound",
-    "import",
     "calls",
     "assignment",
     "comparisons",

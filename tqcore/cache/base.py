@@ -1,0 +1,275 @@
+"""What every quantized cache does: write, look back, and attend, for any number of rows."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import mlx.core as mx
+
+from tqcore.attention.mask import SegmentMask
+from tqcore.attention.merge import merge
+from tqcore.cache.report import LayerReport
+from tqcore.cache.segments import attend_segment
+from tqcore.cache.tokens import Tokens
+from tqcore.cache.view import CacheView, Side
+from tqcore.codec import codec_for
+from tqcore.errors import ShapeError, StateError
+from tqcore.schemestring import SchemeChoice
+from tqcore.spec import ShapeCtx
+
+_FLOATS = (mx.float16, mx.bfloat16, mx.float32)
+
+
+class TokenCache:
+    """Keys and values of one layer under one scheme; rows and hosts come in subclasses.
+
+    Attributes:
+        choice: the scheme, its options and widths.
+        layer, n_layers: where the cache sits.
+        left_dense: a reason to never pack this layer, shown in reports.
+        tokens: what is stored; None until the first update tells the shapes.
+        dtype: of what went in.
+        lead: ``(B, H)``.
+    """
+
+    choice: SchemeChoice
+    layer: int
+    n_layers: int
+    left_dense: str | None
+    tokens: Tokens | None
+    dtype: mx.Dtype
+    lead: tuple[int, int]
+
+    def setup(
+        self, choice: SchemeChoice, layer: int, n_layers: int, left_dense: str | None
+    ) -> None:
+        """Make this an empty cache; what ``__init__`` and ``from_state`` share."""
+        self.choice = choice
+        self.layer, self.n_layers = layer, n_layers
+        self.left_dense = left_dense
+        self.tokens = None
+        self.dtype = mx.float32
+        self.lead = (0, 0)
+
+    def build(
+        self, batch: int, heads: int, key_dim: int, value_dim: int, dtype: mx.Dtype
+    ) -> Tokens:
+        """Resolve the scheme for the shapes that this layer sees."""
+        spec = self.choice.resolve(ShapeCtx(self.layer, self.n_layers, heads, key_dim, value_dim))
+        self.tokens = Tokens((codec_for(spec.key, key_dim), codec_for(spec.value, value_dim)))
+        self.lead, self.dtype = (batch, heads), dtype
+        return self.tokens
+
+    # What it holds
+
+    @property
+    def length(self) -> int:
+        """Tokens held, padding included."""
+        return self.tokens.length if self.tokens else 0
+
+    @property
+    def bits(self) -> float:
+        """Mean of the key and value widths that were asked for."""
+        return sum(self.choice.widths.sides()) / 2
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether any token is stored packed."""
+        return self.tokens is not None and self.tokens.packed_length > 0
+
+    @property
+    def keys(self) -> mx.array | None:
+        """The stored key codes, uint32 ``[B, H, T, words]``; dense keys before ``start``."""
+        return self.tokens.arrays()[0][0] if self.tokens and self.length else None
+
+    @property
+    def values(self) -> mx.array | None:
+        """The stored value codes, like ``keys``."""
+        return self.tokens.arrays()[1][0] if self.tokens and self.length else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the allocator holds, unused capacity included."""
+        return self.tokens.nbytes if self.tokens else 0
+
+    def size(self) -> int:
+        """Return the tokens held, as hosts ask for it."""
+        return self.length
+
+    def empty(self) -> bool:
+        """Say whether no token is held."""
+        return self.length == 0
+
+    def geometry(self, side: Side) -> tuple[int, int, int]:
+        """Return ``(B, H, D)`` of one side.
+
+        Raises:
+            StateError: nothing was stored yet.
+        """
+        if self.tokens is None:
+            raise StateError("the cache is empty: its shape is not known yet")
+        return (*self.lead, self.tokens.codecs[side == "value"].dim)
+
+    def report(self) -> LayerReport:
+        """Return what this layer holds, for the per-layer report."""
+        packed = self.tokens.packed_length if self.tokens else 0
+        reason = self.left_dense or ""
+        if not packed and not reason:
+            reason = f"{self.length} tokens, quantization starts at {self.choice.start}"
+        key_bits = value_bits = 8.0 * self.dtype.size
+        if packed and self.tokens:
+            key_bits, value_bits = (codec.bits_per_value for codec in self.tokens.codecs)
+        return LayerReport(
+            layer=self.layer,
+            kind="quantized" if packed else "dense",
+            key_bits=key_bits,
+            value_bits=value_bits,
+            tokens=self.held(),
+            quantized_tokens=self.held() if packed else 0,
+            nbytes=self.nbytes,
+            reason=reason,
+        )
+
+    def held(self) -> int:
+        """Return the tokens of all rows, padding not counted."""
+        return self.length
+
+    # Writing
+
+    def append(self, keys: mx.array, values: mx.array) -> tuple[CacheView, CacheView]:
+        """Append ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values; return views of all.
+
+        Raises:
+            ShapeError: not four axes, or not the batch, heads and dims of before.
+        """
+        self._check(keys, values)
+        tokens = self.tokens
+        if tokens is None:
+            batch, heads, _, dim = keys.shape
+            tokens = self.build(batch, heads, dim, values.shape[3], keys.dtype)
+        length = tokens.length + keys.shape[2]
+        pack = self.left_dense is None and (self.is_quantized or length >= self.choice.start)
+        tokens.append(keys, values, pack=pack)
+        return CacheView(self, "key", 0, length), CacheView(self, "value", 0, length)
+
+    def drop(self, count: int) -> int:
+        """Forget the last ``count`` tokens, at most all; return how many.
+
+        Raises:
+            StateError: ``count`` is negative.
+        """
+        if count < 0:
+            raise StateError(f"trim({count}): a cache cannot grow by trimming")
+        return self.tokens.trim(count) if self.tokens else 0
+
+    def is_trimmable(self) -> bool:
+        """Every token was encoded alone, so any tail can be forgotten."""
+        return True
+
+    # Reading
+
+    def visible(
+        self, mask: mx.array | str | None, q_len: int, start: int, stop: int
+    ) -> SegmentMask:
+        """Return what each of ``q_len`` queries that end tokens ``[start, stop)`` may see."""
+        return SegmentMask.of(mask, q_len, stop - start)
+
+    def attend(
+        self,
+        queries: mx.array,
+        keys: CacheView | None = None,
+        values: CacheView | None = None,
+        *,
+        scale: float,
+        mask: mx.array | str | None = None,
+        softcap: float | None = None,
+        sinks: mx.array | None = None,
+    ) -> mx.array:
+        """Return attention ``[B, Hq, L, Dv]`` of ``queries`` ``[B, Hq, L, Dk]``, in their dtype.
+
+        Args:
+            queries: ``Hq`` a multiple of the stored heads.
+            keys, values: views of this cache; None attends to every token.
+            scale: factor of the logits.
+            mask: None, ``"causal"`` (the queries end the row) or an array ``[..., L, T]``,
+                bool (True: visible) or added to the logits.
+            softcap: logit soft-cap, before the mask.
+            sinks: learnt sink logits ``[Hq]``.
+
+        Raises:
+            ShapeError: the queries or the mask do not fit.
+            StateError: there is nothing to attend to.
+            KernelError: no kernel serves, or the one asked for does not.
+        """
+        batch, heads, dim = self.geometry("key")
+        shape = tuple(queries.shape)
+        if len(shape) != 4 or shape[0] != batch or shape[1] % heads or shape[3] != dim:
+            raise ShapeError(f"queries {shape}: expected [{batch}, multiple of {heads}, L, {dim}]")
+        assert self.tokens is not None
+        start, stop = (keys.start, keys.stop) if keys is not None else (0, self.length)
+        stop = min(stop, self.length)
+        cut = self.visible(mask, shape[2], start, stop)
+        parts = [
+            attend_segment(
+                queries,
+                segment,
+                self.tokens.codecs,
+                cut.from_key(segment.start - start),
+                scale=scale,
+                softcap=softcap,
+            )
+            for segment in self.tokens.segments(start, stop)
+        ]
+        if not parts:
+            raise StateError("attention over an empty cache")
+        return merge(parts, sinks).astype(queries.dtype)
+
+    def dequantize(
+        self, keys: CacheView | None = None, values: CacheView | None = None
+    ) -> tuple[mx.array, mx.array]:
+        """Return real keys and values ``[B, H, T, D]``, in the dtype that went in."""
+        keys = CacheView(self, "key", 0, self.length) if keys is None else keys
+        values = CacheView(self, "value", 0, self.length) if values is None else values
+        return keys.dequantize(), values.dequantize()
+
+    def expand(self, side: Side, start: int, stop: int) -> mx.array:
+        """Return one side's tokens ``[start, stop)`` as float32 ``[B, H, n, D]``."""
+        batch, heads, dim = self.geometry(side)
+        assert self.tokens is not None
+        parts = self.tokens.expand(int(side == "value"), start, stop)
+        return mx.concatenate(parts, axis=2) if parts else mx.zeros((batch, heads, 0, dim))
+
+    # Copies
+
+    def copy(self) -> Self:
+        """Return a cache that shares no array with this one."""
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.tokens = self.tokens.copy() if self.tokens else None
+        return twin
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.copy()
+
+    # Inside
+
+    def _check(self, keys: mx.array, values: mx.array) -> None:
+        if keys.ndim != 4 or values.ndim != 4 or keys.shape[:3] != values.shape[:3]:
+            raise ShapeError(
+                f"keys {tuple(keys.shape)} and values {tuple(values.shape)}: "
+                "expected [B, H, T, D], equal but for D"
+            )
+        if keys.dtype not in _FLOATS or values.dtype not in _FLOATS:
+            raise ShapeError(f"keys are {keys.dtype}, values {values.dtype}: expected floats")
+        if self.tokens is None:
+            return
+        sides: tuple[tuple[Side, mx.array], ...] = (("key", keys), ("value", values))
+        for side, array in sides:
+            given = (array.shape[0], array.shape[1], array.shape[3])
+            if given != self.geometry(side):
+                raise ShapeError(
+                    f"{side}s of (B, H, D) = {given}, the cache holds {self.geometry(side)}"
+                )
