@@ -11,9 +11,8 @@ from typing import Any
 from attrs import field, frozen
 
 from tqcore.errors import OptionError
-from tqcore.layers import skipped
 from tqcore.registry import Registry, registry
-from tqcore.spec import SchemeInfo, SchemeSpec, ShapeCtx
+from tqcore.spec import PolicySpec, SchemeInfo, SchemeSpec, ShapeCtx
 from tqcore.widths import Widths
 
 
@@ -32,6 +31,11 @@ class SchemeChoice:
     options: tuple[tuple[str, Any], ...] = field(converter=_freeze)
     widths: Widths
     start: int = 0
+
+    @property
+    def policy(self) -> PolicySpec:
+        """What stays dense."""
+        return self.info.policy(dict(self.options), self.start)
 
     @property
     def text(self) -> str:
@@ -92,7 +96,7 @@ def choose(
     if start < 0:
         raise OptionError(f"quantized_kv_start={start}: tokens are counted from 0")
     parsed = info.parse_options(options)
-    skipped(str(parsed["skip"]), 0, 3)
+    info.policy(parsed, start)
     return SchemeChoice(info, parsed, widths, start)
 
 

@@ -15,6 +15,7 @@ from attrs import asdict, field, frozen
 from attrs import validators as v
 
 from tqcore.errors import OptionError, PluginError, WidthError, suggest
+from tqcore.layers import all_widths, layer_widths, skipped
 from tqcore.widths import Widths
 
 API_VERSION = 1
@@ -184,10 +185,16 @@ class PolicySpec:
 
     Args:
         skip: layers left dense: ``none``, or ``first<N>``/``last<N>`` joined by commas.
+        layers: other widths for some layers: ``none``, or ``A-B:k<bits>v<bits>`` terms.
+        sinks: tokens at the start of each sequence that stay dense.
+        window: most recent tokens that stay dense.
         start: tokens a sequence must hold before anything is quantized.
     """
 
     skip: str = "none"
+    layers: str = "none"
+    sinks: int = field(default=0, validator=v.ge(0))
+    window: int = field(default=0, validator=v.ge(0))
     start: int = field(default=0, validator=v.ge(0))
 
     def to_dict(self) -> dict[str, Any]:
@@ -223,6 +230,9 @@ class SchemeSpec:
 
 POLICY_OPTIONS = (
     Option("skip", "str", "none", "layers left dense: none, last, first2,last1, ..."),
+    Option("layers", "str", "none", "other widths for some layers: 0-3:k8v4,9:k4v4"),
+    Option("sinks", "int", 0, "tokens at the start of each sequence that stay dense"),
+    Option("window", "int", 0, "most recent tokens that stay dense"),
 )
 """Options that every scheme takes: they belong to the cache, not to the codec."""
 
@@ -317,15 +327,35 @@ class SchemeInfo:
         widths = bits if isinstance(bits, Widths) else Widths(bits)
         widths = widths.with_default(self.default_bits)
         parsed = self.parse_options(options or {})
+        ctx = ctx or ShapeCtx()
+        policy = self.policy(parsed, start)
+        if own := layer_widths(policy.layers, ctx.layer):
+            widths = Widths(None, *own)
         self.check_widths(widths)
-        spec = import_target(self.target)(widths, parsed, ctx or ShapeCtx())
+        spec = import_target(self.target)(widths, parsed, ctx)
         if not isinstance(spec, SchemeSpec):
             raise PluginError(
                 f"scheme {self.name!r}: {self.target} returned {type(spec).__name__}, "
                 "not SchemeSpec"
             )
-        policy = PolicySpec(skip=str(parsed["skip"]), start=start)
         return SchemeSpec(spec.key, spec.value, policy)
+
+    def policy(self, options: Mapping[str, Any], start: int = 0) -> PolicySpec:
+        """Return the policy that parsed options ask for.
+
+        Raises:
+            OptionError: a count below 0, or terms that ``skip`` and ``layers`` do not know.
+            WidthError: ``layers`` names a width that the scheme does not store.
+        """
+        for name in ("sinks", "window"):
+            if options[name] < 0:
+                raise OptionError(f"option {name}={options[name]}: tokens are counted from 0")
+        skipped(options["skip"], 0, 3)
+        for key, value in all_widths(options["layers"]):
+            self.check_widths(Widths(None, key, value))
+        return PolicySpec(
+            **{option.name: options[option.name] for option in POLICY_OPTIONS}, start=start
+        )
 
 
 def to_json(spec: CodecSpec | SchemeSpec) -> str:

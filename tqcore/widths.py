@@ -44,6 +44,8 @@ class Widths:
         ``x.5`` gives the floor to the keys and the ceiling to the values, or the other way
         round with ``floor_keys=False``; explicit widths win.
         """
+        if self.key is not None and self.value is not None:
+            return self.key, self.value
         if self.bits is None:
             raise WidthError("no width: give bits, or a scheme that has a default")
         low, high = self.bits, self.bits

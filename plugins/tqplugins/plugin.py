@@ -97,10 +97,10 @@ def tqcore_schemes() -> list[SchemeInfo]:
                 Option(
                     "scale",
                     "str",
-                    "unbiased",
-                    "what the stored scale makes exact: the norm, the squared error, or "
-                    "inner products",
-                    choices=("norm", "mse", "unbiased"),
+                    "auto",
+                    "what the stored scale makes exact: the norm, the squared error, or inner "
+                    "products; auto: mse below 3 bits, else unbiased",
+                    choices=("auto", "norm", "mse", "unbiased"),
                 ),
                 Option("seed", "int", 0, "seed of the key rotation; values use the next one"),
                 Option("rotation", "str", "hadamard", "a registered rotation"),

@@ -19,11 +19,12 @@ class BatchMachine(RuleBasedStateMachine):
         scheme=st.sampled_from(["turboquant", "uniform"]),
         bits=st.sampled_from([2, 4]),
         start=st.sampled_from([0, 0, 12]),
+        sinks=st.sampled_from([0, 4]),
         lengths=st.lists(st.integers(0, 9), min_size=1, max_size=3),
     )
-    def begin(self, scheme, bits, start, lengths):
+    def begin(self, scheme, bits, start, sinks, lengths):
         self.rng = np.random.default_rng(0)
-        self.make = lambda: QuantizedKVCache(scheme, bits, start=start)
+        self.make = lambda: QuantizedKVCache(f"{scheme}:sinks={sinks}", bits, start=start)
         self.start = start
         self.rows = [self.single(n) for n in lengths]
         self.batch = BatchQuantizedKVCache.merge([row.copy() for row in self.rows])
@@ -49,6 +50,7 @@ class BatchMachine(RuleBasedStateMachine):
         """Give a row its tokens, packed or not as the batch is."""
         if row.tokens is None:
             row.build(1, HEADS, DIM, DIM, keys.dtype)
+        row.sinks.capture(keys, values, row.starts())
         row.tokens.append(keys, values, pack=self.batch.is_quantized)
 
     @precondition(lambda self: self.rows)

@@ -1,6 +1,8 @@
 """The single-sequence cache against attention over what it decodes to."""
 
 import copy
+import gc
+import itertools
 
 import mlx.core as mx
 import numpy as np
@@ -191,12 +193,11 @@ def test_the_allocator_agrees_with_nbytes():
     """Bytes are measured, not only counted: nothing dense stays behind."""
     keys, values = kv(2048, 8, 128)
     mx.eval(keys, values)
-    mx.clear_cache()
+    gc.collect()  # what earlier tests left must not be freed in between
     before = mx.get_active_memory()
     cache = QuantizedKVCache("turboquant", 4)
     cache.update_and_fetch(keys, values)
     mx.eval(cache.state)
-    mx.clear_cache()
     grown = mx.get_active_memory() - before
     assert cache.nbytes <= grown <= cache.nbytes + 200_000
 
@@ -367,3 +368,58 @@ def test_infinite_and_missing_numbers_give_finite_attention():
     views = cache.update_and_fetch(keys, values)
     out = cache.attend(mx.ones((1, 2, 1, 64)) * 1e-30, *views, scale=1.0)
     assert mx.isfinite(out).all().item()
+
+
+def test_a_dense_window_is_packed_in_batches():
+    cache = QuantizedKVCache("turboquant:window=16", 4)
+    keys, values = kv(200)
+    dense = []
+    for t in range(200):
+        cache.update_and_fetch(keys[:, :, t : t + 1], values[:, :, t : t + 1])
+        dense.append(cache.tokens.dense.length)
+    packings = sum(b < a for a, b in itertools.pairwise(dense))
+    assert min(dense[16:]) == 16
+    assert packings == (200 - 16) // 65, "a batch a time, not a token a step"
+    recent = cache.dequantize()[0][:, :, -16:]
+    assert mx.array_equal(recent, keys[:, :, -16:])
+    short = QuantizedKVCache("turboquant:window=16", 4)
+    short.update_and_fetch(keys[:, :, :9], values[:, :, :9])
+    assert "latest 16 stay dense" in short.report().reason
+
+
+def test_sinks_are_exact_and_attended_once():
+    cache = QuantizedKVCache("turboquant:sinks=4", 2)
+    keys, values = kv(40)
+    keys = mx.concatenate([keys[:, :, :4] * 20, keys[:, :, 4:]], axis=2)
+    views = cache.update_and_fetch(keys, values)
+    assert mx.array_equal(cache.dequantize()[0][:, :, :4], keys[:, :, :4])
+    q = mx.random.normal((1, 2, 3, 64), key=mx.random.key(0))
+    got = cache.attend(q, *views, scale=0.1, mask="causal")
+    want = attention(f64(q), *decoded(cache), scale=0.1, mask="causal")
+    np.testing.assert_allclose(f64(got), want, atol=3e-5)
+    array = mx.array(np.random.default_rng(0).random((1, 2, 3, 40)) < 0.5)
+    got = cache.attend(q, *views, scale=0.1, mask=array)
+    want = attention(f64(q), *decoded(cache), scale=0.1, mask=np.array(array))
+    np.testing.assert_allclose(f64(got), want, atol=3e-5)
+
+
+def test_layers_take_their_own_widths():
+    caches = tqcore.make_caches("turboquant:skip=none,layers=0-1:k8v4,3:k2v2", 4, 3.5)
+    for cache in caches:
+        cache.update_and_fetch(*kv(4))
+    widths = [tuple(codec.spec.bits for codec in cache.tokens.codecs) for cache in caches]
+    assert widths == [(8, 4), (8, 4), (3, 4), (2, 2)]
+    for text in ("layers=0-1", "layers=3-1:k4v4", "layers=0:k9v4", "sinks=-1", "window=x"):
+        with pytest.raises(TqcoreError):
+            tqcore.make_caches(f"turboquant:{text}", 4)
+
+
+@pytest.mark.parametrize("options", ["sinks=4", "window=8", "sinks=4,window=8"])
+def test_policies_survive_their_state(options):
+    cache = QuantizedKVCache(f"turboquant:{options}", 4)
+    cache.update_and_fetch(*kv(100))
+    cache.update_and_fetch(*kv(3, seed=1))
+    twin = QuantizedKVCache.from_state(cache.state, cache.meta_state)
+    q = mx.random.normal((1, 2, 1, 64), key=mx.random.key(0))
+    outs = [c.attend(q, *c.update_and_fetch(*kv(1, seed=2)), scale=0.1) for c in (cache, twin)]
+    assert mx.array_equal(*outs)

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tqcore.attention.naive import attention
 from tqcore.cache import QuantizedKVCache
+from tqcore.cache.tokens import WINDOW_SLACK
 
 
 class CacheMachine(RuleBasedStateMachine):
@@ -17,34 +18,46 @@ class CacheMachine(RuleBasedStateMachine):
         scheme=st.sampled_from(["turboquant", "uniform"]),
         bits=st.sampled_from([2, 3, 4, 8]),
         start=st.sampled_from([0, 3, 40]),
+        sinks=st.sampled_from([0, 0, 4]),
+        window=st.sampled_from([0, 0, 5]),
         dim=st.sampled_from([32, 64]),
     )
-    def begin(self, scheme, bits, start, dim):
-        self.cache = QuantizedKVCache(scheme, bits, start=start)
-        self.cache.step = 8
+    def begin(self, scheme, bits, start, sinks, window, dim):
+        self.cache = QuantizedKVCache(f"{scheme}:sinks={sinks},window={window}", bits, start=start)
         self.alone = QuantizedKVCache(scheme, bits)
-        self.start, self.dim, self.packed = start, dim, False
+        self.sinks = sinks
+        self.start, self.window, self.dim = start, window, dim
         self.keys = np.zeros((1, 2, 0, dim))
         self.values = np.zeros((1, 2, 0, dim))
         self.exact = (self.keys, self.values)
         self.rng = np.random.default_rng(bits)
 
-    @rule(n=st.integers(1, 24))
+    @rule(n=st.integers(1, 60))
     def update(self, n):
         new = [self.rng.standard_normal((1, 2, n, self.dim)).astype(np.float32) for _ in "kv"]
         self.exact = tuple(np.concatenate([a, b], 2) for a, b in zip(self.exact, new, strict=True))
         views = self.cache.update_and_fetch(*(mx.array(x) for x in new))
         assert views[0].shape[2] == self.cache.offset
-        first = self.keys.shape[2]
-        if not self.packed and self.exact[0].shape[2] >= self.start:
-            self.packed, first = True, 0
-        tail = [x[:, :, first:] for x in self.exact]
-        if self.packed:
-            self.alone.trim(self.alone.offset)
-            self.alone.update_and_fetch(*(mx.array(x) for x in tail))
-            tail = [np.array(x) for x in self.alone.dequantize()]
-        self.keys = np.concatenate([self.keys[:, :, :first], tail[0]], 2)
-        self.values = np.concatenate([self.values[:, :, :first], tail[1]], 2)
+        self.read()
+
+    def read(self):
+        """Decode all but the sinks and the dense tail, each token by itself."""
+        tokens = self.cache.tokens
+        first, last = min(self.sinks, self.cache.offset), tokens.packed_length
+        if not last:
+            self.keys, self.values = self.exact
+            return
+        self.alone.trim(self.alone.offset)
+        self.alone.update_and_fetch(*(mx.array(x) for x in self.exact))
+        parts = [
+            [
+                exact[:, :, :first],
+                np.array(packed)[:, :, first:last],
+                exact[:, :, max(first, last) :],
+            ]
+            for exact, packed in zip(self.exact, self.alone.dequantize(), strict=True)
+        ]
+        self.keys, self.values = (np.concatenate(part, 2) for part in parts)
 
     @precondition(lambda self: self.keys.shape[2])
     @rule(n=st.integers(0, 30))
@@ -53,8 +66,6 @@ class CacheMachine(RuleBasedStateMachine):
         keep = self.keys.shape[2] - min(n, self.keys.shape[2])
         self.keys, self.values = self.keys[:, :, :keep], self.values[:, :, :keep]
         self.exact = tuple(x[:, :, :keep] for x in self.exact)
-        if keep == 0:
-            self.packed = self.packed and self.start == 0
 
     @rule()
     def copy(self):
@@ -73,6 +84,10 @@ class CacheMachine(RuleBasedStateMachine):
         assert self.cache.offset == self.keys.shape[2]
         if not self.cache.offset:
             return
+        dense = self.cache.tokens.dense.length
+        if self.cache.offset >= max(self.start, self.window + WINDOW_SLACK + 1):
+            assert self.cache.is_quantized
+            assert dense <= self.window + (WINDOW_SLACK if self.window else 0)
         keys, values = self.cache.dequantize()
         np.testing.assert_allclose(np.array(keys), self.keys, atol=1e-6)
         np.testing.assert_allclose(np.array(values), self.values, atol=1e-6)

@@ -125,7 +125,11 @@ def known(monkeypatch):
 
 
 def test_schemes_as_json(known, capsys):
-    assert run_json(capsys, "schemes") == [
+    (shown,) = run_json(capsys, "schemes")
+    common = shown["options"][2:]
+    assert [option["name"] for option in common] == ["layers", "sinks", "window"]
+    shown["options"] = shown["options"][:2]
+    assert [shown] == [
         {
             "name": "mine",
             "package": "good-package 1.0",
@@ -259,7 +263,7 @@ def test_explain_gives_the_reasons_of_every_kernel_that_refuses(capsys, monkeypa
         (["turbquant"], "did you mean 'turboquant'"),
         (["turboquant:sed=1"], "did you mean 'seed'"),
         (["turboquant:seed=x"], "expected int"),
-        (["turboquant:scale=best"], "expected one of norm, mse, unbiased"),
+        (["turboquant:scale=best"], "expected one of auto, norm, mse, unbiased"),
         (["turboquant", "--bits", "9"], "widths are 1 to 8"),
         (["uniform", "--bits", "4.2"], "stores 2, 3, 4, 5, 6, 8 bits"),
         (["turboquant", "--layer", "32"], "0 to 31"),

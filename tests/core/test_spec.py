@@ -144,7 +144,7 @@ def test_options_that_do_not_parse_say_what_was_expected(option, text, message):
 def resolved(widths: Widths, options: dict, ctx: ShapeCtx) -> SchemeSpec:
     """What the scheme below points at: records what it was called with."""
     key, value = widths.sides()
-    params = {"layer": ctx.layer, **{k: v for k, v in options.items() if k != "skip"}}
+    params = {"layer": ctx.layer, **{k: v for k, v in options.items() if k == "seed"}}
     return SchemeSpec(CodecSpec("r", "c", "p", key, params=params), CodecSpec("r", "c", "p", value))
 
 
@@ -166,7 +166,7 @@ def test_resolve_passes_widths_options_and_shapes_and_fills_the_policy_in():
     spec = INFO.resolve(None, {"seed": "9"}, ShapeCtx(layer=5), start=64)
     assert (spec.key.bits, spec.value.bits) == (3, 4)
     assert dict(spec.key.params) == {"layer": 5, "seed": 9}
-    assert spec.policy == PolicySpec("last", 64)
+    assert spec.policy == PolicySpec("last", start=64)
     assert INFO.resolve(2, {"skip": "none"}).policy.skip == "none"
 
 
@@ -175,7 +175,7 @@ def test_an_unknown_option_suggests_and_lists():
         INFO.resolve(None, {"sed": 1})
     assert "scheme 'mine' has no option 'sed'" in str(got.value)
     assert "did you mean 'seed'" in str(got.value)
-    assert "known: seed, skip" in str(got.value)
+    assert "known: layers, seed, sinks, skip, window" in str(got.value)
 
 
 @pytest.mark.parametrize("bits", [1, 1.5, 6.5, 8])

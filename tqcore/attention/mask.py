@@ -20,6 +20,8 @@ class SegmentMask:
         k_start: position of the first key.
         array: ``[..., L, all keys]``, bool (True: visible) or added to the logits.
         padding: int ``[B]``, keys at the start of each row that no query of it sees.
+        columns: int ``[B, T]``, each key's own position, where keys of a row do not follow
+            each other from ``k_start``; negative where there is none.
     """
 
     kind: Literal["none", "causal", "array"] = "none"
@@ -27,6 +29,7 @@ class SegmentMask:
     k_start: int = 0
     array: mx.array | None = None
     padding: mx.array | None = None
+    columns: mx.array | None = None
 
     @classmethod
     def of(cls, mask: mx.array | str | None, q_len: int, k_len: int) -> SegmentMask:
@@ -53,7 +56,12 @@ class SegmentMask:
 
     def from_key(self, start: int) -> SegmentMask:
         """Return the mask for keys from ``start``, counted from this mask's first key."""
-        return evolve(self, k_start=self.k_start + start)
+        columns = None if self.columns is None else self.columns[:, start:]
+        return evolve(self, k_start=self.k_start + start, columns=columns)
+
+    def at(self, columns: mx.array) -> SegmentMask:
+        """Return this mask for keys at ``columns``, int ``[B, T]`` counted as ``k_start`` is."""
+        return evolve(self, columns=columns, padding=None)
 
     def hiding(self, padding: mx.array) -> SegmentMask:
         """Return this mask with the first ``padding[b]`` keys of row ``b`` hidden as well."""
@@ -61,24 +69,34 @@ class SegmentMask:
 
     def apply(self, scores: mx.array) -> mx.array:
         """Mask logits ``[B, Hq, L, T]``, whose first key is at ``k_start``."""
-        scores = self._apply_kind(scores)
-        if self.padding is None:
-            return scores
-        k = mx.arange(self.k_start, self.k_start + scores.shape[-1])
-        return mx.where(k >= self.padding.reshape(-1, 1, 1, 1), scores, -mx.inf)
-
-    def _apply_kind(self, scores: mx.array) -> mx.array:
+        if self.columns is not None:
+            return self._apply_columns(scores, self.columns[:, None, None, :])
         q_len, k_len = scores.shape[-2:]
-        if self.kind == "none":
-            return scores
-        if self.kind == "causal":
-            if self.k_start + k_len <= self.q_start + 1:
-                return scores
+        if self.kind == "causal" and self.k_start + k_len > self.q_start + 1:
             q = mx.arange(self.q_start, self.q_start + q_len)[:, None]
             k = mx.arange(self.k_start, self.k_start + k_len)[None]
-            return mx.where(q >= k, scores, -mx.inf)
-        assert self.array is not None
-        mask = self.array[..., self.k_start : self.k_start + k_len]
-        if mask.dtype == mx.bool_:
-            return mx.where(mask, scores, -mx.inf)
-        return scores + mask.astype(scores.dtype)
+            scores = mx.where(q >= k, scores, -mx.inf)
+        elif self.array is not None:
+            scores = _add(scores, self.array[..., self.k_start : self.k_start + k_len])
+        if self.padding is not None:
+            k = mx.arange(self.k_start, self.k_start + k_len)
+            scores = mx.where(k >= self.padding.reshape(-1, 1, 1, 1), scores, -mx.inf)
+        return scores
+
+    def _apply_columns(self, scores: mx.array, columns: mx.array) -> mx.array:
+        q_len = scores.shape[2]
+        if self.kind == "causal":
+            q = mx.arange(self.q_start, self.q_start + q_len)[:, None]
+            scores = mx.where(q >= columns, scores, -mx.inf)
+        elif self.array is not None:
+            array = self.array.reshape(*[1] * (4 - self.array.ndim), *self.array.shape)
+            array = mx.broadcast_to(array, (columns.shape[0], *array.shape[1:]))
+            index = mx.broadcast_to(mx.maximum(columns, 0), (*array.shape[:3], columns.shape[-1]))
+            scores = _add(scores, mx.take_along_axis(array, index, axis=-1))
+        return mx.where(columns >= 0, scores, -mx.inf)
+
+
+def _add(scores: mx.array, mask: mx.array) -> mx.array:
+    if mask.dtype == mx.bool_:
+        return mx.where(mask, scores, -mx.inf)
+    return scores + mask.astype(scores.dtype)

@@ -9,11 +9,13 @@ import mlx.core as mx
 from tqcore.attention.mask import SegmentMask
 from tqcore.attention.merge import merge
 from tqcore.cache.report import LayerReport
-from tqcore.cache.segments import attend_segment
+from tqcore.cache.segments import attend_dense, attend_segment
+from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
 from tqcore.cache.view import CacheView, Side
 from tqcore.codec import codec_for
 from tqcore.errors import ShapeError, StateError
+from tqcore.protocols import Partial
 from tqcore.schemestring import SchemeChoice
 from tqcore.spec import ShapeCtx
 
@@ -30,6 +32,7 @@ class TokenCache:
         tokens: what is stored; None until the first update tells the shapes.
         dtype: of what went in.
         lead: ``(B, H)``.
+        sinks: the first tokens of each row, dense.
     """
 
     choice: SchemeChoice
@@ -39,6 +42,7 @@ class TokenCache:
     tokens: Tokens | None
     dtype: mx.Dtype
     lead: tuple[int, int]
+    sinks: Sinks
 
     def setup(
         self, choice: SchemeChoice, layer: int, n_layers: int, left_dense: str | None
@@ -50,13 +54,15 @@ class TokenCache:
         self.tokens = None
         self.dtype = mx.float32
         self.lead = (0, 0)
+        self.sinks = Sinks(choice.policy.sinks)
 
     def build(
         self, batch: int, heads: int, key_dim: int, value_dim: int, dtype: mx.Dtype
     ) -> Tokens:
         """Resolve the scheme for the shapes that this layer sees."""
         spec = self.choice.resolve(ShapeCtx(self.layer, self.n_layers, heads, key_dim, value_dim))
-        self.tokens = Tokens((codec_for(spec.key, key_dim), codec_for(spec.value, value_dim)))
+        codecs = (codec_for(spec.key, key_dim), codec_for(spec.value, value_dim))
+        self.tokens = Tokens(codecs, spec.policy.window)
         self.lead, self.dtype = (batch, heads), dtype
         return self.tokens
 
@@ -90,7 +96,7 @@ class TokenCache:
     @property
     def nbytes(self) -> int:
         """Bytes that the allocator holds, unused capacity included."""
-        return self.tokens.nbytes if self.tokens else 0
+        return self.tokens.nbytes + self.sinks.nbytes if self.tokens else 0
 
     def size(self) -> int:
         """Return the tokens held, as hosts ask for it."""
@@ -115,7 +121,10 @@ class TokenCache:
         packed = self.tokens.packed_length if self.tokens else 0
         reason = self.left_dense or ""
         if not packed and not reason:
-            reason = f"{self.length} tokens, quantization starts at {self.choice.start}"
+            policy = self.choice.policy
+            reason = f"{self.length} tokens, quantization starts at {policy.start}"
+            if policy.window and self.length >= policy.start:
+                reason = f"{self.length} tokens, the latest {policy.window} stay dense"
         key_bits = value_bits = 8.0 * self.dtype.size
         if packed and self.tokens:
             key_bits, value_bits = (codec.bits_per_value for codec in self.tokens.codecs)
@@ -149,6 +158,8 @@ class TokenCache:
             tokens = self.build(batch, heads, dim, values.shape[3], keys.dtype)
         length = tokens.length + keys.shape[2]
         pack = self.left_dense is None and (self.is_quantized or length >= self.choice.start)
+        if self.left_dense is None:
+            self.sinks.capture(keys, values, self.starts())
         tokens.append(keys, values, pack=pack)
         return CacheView(self, "key", 0, length), CacheView(self, "value", 0, length)
 
@@ -168,11 +179,13 @@ class TokenCache:
 
     # Reading
 
-    def visible(
-        self, mask: mx.array | str | None, q_len: int, start: int, stop: int
-    ) -> SegmentMask:
-        """Return what each of ``q_len`` queries that end tokens ``[start, stop)`` may see."""
-        return SegmentMask.of(mask, q_len, stop - start)
+    def starts(self) -> list[int]:
+        """Return the position of the next token in each row, padding not counted."""
+        return [self.length] * self.lead[0]
+
+    def hidden(self) -> list[int]:
+        """Return the tokens at the start of each row's timeline that are padding."""
+        return [0] * self.lead[0]
 
     def attend(
         self,
@@ -208,17 +221,23 @@ class TokenCache:
         assert self.tokens is not None
         start, stop = (keys.start, keys.stop) if keys is not None else (0, self.length)
         stop = min(stop, self.length)
-        cut = self.visible(mask, shape[2], start, stop)
-        parts = [
+        cut = SegmentMask.of(mask, shape[2], stop - start)
+        parts, hidden = self._attend_sinks(queries, cut, start, stop, scale, softcap)
+        # What every row hides is not read at all.
+        first = max(start, min([*hidden, stop]))
+        timeline = cut
+        if any(count > first for count in hidden):
+            timeline = cut.hiding(mx.array([count - start for count in hidden]))
+        parts += [
             attend_segment(
                 queries,
                 segment,
                 self.tokens.codecs,
-                cut.from_key(segment.start - start),
+                timeline.from_key(segment.start - start),
                 scale=scale,
                 softcap=softcap,
             )
-            for segment in self.tokens.segments(start, stop)
+            for segment in self.tokens.segments(first, stop)
         ]
         if not parts:
             raise StateError("attention over an empty cache")
@@ -236,8 +255,35 @@ class TokenCache:
         """Return one side's tokens ``[start, stop)`` as float32 ``[B, H, n, D]``."""
         batch, heads, dim = self.geometry(side)
         assert self.tokens is not None
-        parts = self.tokens.expand(int(side == "value"), start, stop)
-        return mx.concatenate(parts, axis=2) if parts else mx.zeros((batch, heads, 0, dim))
+        which = int(side == "value")
+        parts = self.tokens.expand(which, start, stop)
+        if not parts:
+            return mx.zeros((batch, heads, 0, dim))
+        x = mx.concatenate(parts, axis=2)
+        if self.is_quantized:
+            x = self.sinks.overlay(which, x, [start - count for count in self.hidden()])
+        return x
+
+    def arrays(self) -> tuple[list[mx.array], list[mx.array]]:
+        """Return the arrays of keys and of values: sinks, packed planes, then the dense tail."""
+        if self.tokens is None:
+            return [], []
+        keys, values = self.tokens.arrays()
+        if self.sinks.arrays and self.length:
+            keys, values = [self.sinks.arrays[0], *keys], [self.sinks.arrays[1], *values]
+        return keys, values
+
+    def take_arrays(self, keys: list[mx.array], values: list[mx.array]) -> None:
+        """Take back what ``arrays`` returned; the shapes must be known by now.
+
+        Raises:
+            StateError: the arrays are not what this cache stores.
+        """
+        assert self.tokens is not None
+        self.sinks = Sinks(self.sinks.count)
+        if self.sinks.count and self.left_dense is None and keys and values:
+            self.sinks.arrays = [mx.array(keys.pop(0)), mx.array(values.pop(0))]
+        self.tokens.restore(keys, values)
 
     # Copies
 
@@ -246,6 +292,7 @@ class TokenCache:
         twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.tokens = self.tokens.copy() if self.tokens else None
+        twin.sinks = self.sinks.copy()
         return twin
 
     def __copy__(self) -> Self:
@@ -255,6 +302,27 @@ class TokenCache:
         return self.copy()
 
     # Inside
+
+    def _attend_sinks(
+        self,
+        queries: mx.array,
+        mask: SegmentMask,
+        start: int,
+        stop: int,
+        scale: float,
+        softcap: float | None,
+    ) -> tuple[list[Partial], list[int]]:
+        """Attend to the dense sinks; return the part, and what the timeline then hides."""
+        padding = self.hidden()
+        if not self.sinks.arrays or not self.is_quantized:
+            return [], padding
+        keys, values = self.sinks.arrays
+        count = self.sinks.count
+        columns = mx.array(padding)[:, None] + mx.arange(count)[None] - start
+        columns = mx.where((columns >= 0) & (columns < stop - start), columns, -1)
+        at = mask.at(columns)
+        part = attend_dense(queries, keys, values, at, scale, softcap)
+        return [part], [pad + count for pad in padding]
 
     def _check(self, keys: mx.array, values: mx.array) -> None:
         if keys.ndim != 4 or values.ndim != 4 or keys.shape[:3] != values.shape[:3]:

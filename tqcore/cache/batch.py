@@ -11,13 +11,13 @@ from typing import Any, Self
 
 import mlx.core as mx
 
-from tqcore.attention.mask import SegmentMask
 from tqcore.cache import rows
 from tqcore.cache import state as saved
 from tqcore.cache.base import TokenCache
 from tqcore.cache.join import join
 from tqcore.cache.masks import make_batch_mask
 from tqcore.cache.single import QuantizedKVCache
+from tqcore.cache.sinks import Sinks
 from tqcore.cache.view import CacheView
 from tqcore.errors import StateError
 from tqcore.schemestring import SchemeChoice, choose
@@ -123,12 +123,13 @@ class BatchQuantizedKVCache(TokenCache):
         """
         return self.drop(count)
 
-    def visible(
-        self, mask: mx.array | str | None, q_len: int, start: int, stop: int
-    ) -> SegmentMask:
-        """Return what each query may see: what ``mask`` says, and no padding."""
-        cut = SegmentMask.of(mask, q_len, stop - start)
-        return cut.hiding(self.left_padding - start) if any(self.padding) else cut
+    def starts(self) -> list[int]:
+        """Return the position of the next token in each row; negative before padding."""
+        return [self.length - count for count in self.padding]
+
+    def hidden(self) -> list[int]:
+        """Return the padding of each row, which it never sees, whatever mask it is handed."""
+        return self.padding
 
     # Rows
 
@@ -162,6 +163,9 @@ class BatchQuantizedKVCache(TokenCache):
         shifts, self._right = self._right, None
         if shifts is None or self.tokens is None or self.empty():
             return
+        # Tokens cannot cross from the dense tail into packed planes by moving.
+        if self.is_quantized:
+            self.tokens.pack_all()
         self.tokens.transform(lambda planes: rows.roll(planes, shifts))
         self.padding = [a + b for a, b in zip(self.padding, shifts, strict=True)]
 
@@ -180,7 +184,7 @@ class BatchQuantizedKVCache(TokenCache):
             given = batch_indices.tolist()
         index = [range(self.batch_size)[i] for i in given]
         if self.tokens is not None:
-            self.tokens = self.tokens.rows(index)
+            self.tokens, self.sinks = self.tokens.rows(index), self.sinks.rows(index)
             self.lead = (len(index), self.lead[1])
         self.padding = [self.padding[i] for i in index]
         if self._right is not None:
@@ -201,6 +205,7 @@ class BatchQuantizedKVCache(TokenCache):
         if self.tokens is not None:
             row = range(self.batch_size)[row]
             cache.tokens = self.tokens.rows([row], min(self.padding[row], self.length))
+            cache.sinks = self.sinks.rows([row])
             cache.lead, cache.dtype = (1, self.lead[1]), self.dtype
         return cache
 
@@ -220,8 +225,7 @@ class BatchQuantizedKVCache(TokenCache):
     @property
     def state(self) -> Any:
         """Arrays of keys and of values, offsets and left padding, as the hosts' batch cache."""
-        keys, values = self.tokens.arrays() if self.tokens else ([], [])
-        return keys, values, self.offset, self.left_padding
+        return *self.arrays(), self.offset, self.left_padding
 
     @state.setter
     def state(self, value: Any) -> None:
@@ -246,5 +250,7 @@ class BatchQuantizedKVCache(TokenCache):
         if filled is not None:
             dtype, heads = filled.dtype, filled.lead[1]
             self.tokens = join([(p.tokens, len(n)) for p, n in zip(parts, padding, strict=True)])
+            sinks = Sinks.stack([(p.sinks, len(n)) for p, n in zip(parts, padding, strict=True)])
+            self.sinks = sinks or self.sinks
             self.lead, self.dtype = (len(moved), heads), dtype
         self.padding = moved

@@ -25,7 +25,7 @@ def attend_segment(
     """Attend with ``[B, Hq, L, Dk]`` queries; ``o`` is in the values' own domain."""
     if segment.is_packed:
         return _packed(queries, segment, codecs, mask, scale, softcap)
-    return _dense(queries, segment.keys[0], segment.values[0], mask, scale, softcap)
+    return attend_dense(queries, segment.keys[0], segment.values[0], mask, scale, softcap)
 
 
 def request_for(
@@ -63,7 +63,7 @@ def _packed(
     return part._replace(o=codecs[1].rotation.inverse(part.o))
 
 
-def _dense(
+def attend_dense(
     queries: mx.array,
     keys: mx.array,
     values: mx.array,
@@ -71,6 +71,8 @@ def _dense(
     scale: float,
     softcap: float | None,
 ) -> Partial:
+    """Attend to dense keys and values ``[B, H, T, D]``."""
+
     def fetch(start: int, stop: int) -> tuple[mx.array, mx.array]:
         k, v = keys[:, :, start:stop], values[:, :, start:stop]
         return k.astype(mx.float32), v.astype(mx.float32)

@@ -87,8 +87,8 @@ class QuantizedKVCache(TokenCache):
 
     @property
     def state(self) -> Any:
-        """Arrays of keys and of values: the packed planes, then the dense tail if any."""
-        return self.tokens.arrays() if self.tokens else ([], [])
+        """Arrays of keys and of values: sinks if any, packed planes, then the dense tail."""
+        return self.arrays()
 
     @state.setter
     def state(self, value: Any) -> None:

@@ -101,7 +101,7 @@ def fill(cache: TokenCache, state: Any) -> None:
         if keys or values:
             raise StateError("an empty cache has no shape yet: use from_state(state, meta_state)")
         return
-    tokens.restore(keys, values)
     wrong = [tuple(a.shape) for a in (*keys, *values) if tuple(a.shape[:2]) != cache.lead]
+    cache.take_arrays(keys, values)
     if wrong or tokens.packed[0].length != tokens.packed[1].length:
         raise StateError(f"cache state does not hold [B, H] = {cache.lead}: {wrong}")

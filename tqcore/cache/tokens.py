@@ -32,15 +32,22 @@ class Segment:
     is_packed: bool
 
 
+WINDOW_SLACK = 64
+"""Tokens by which the dense window may overflow before they are packed together: encoding a
+batch costs little more than encoding one."""
+
+
 class Tokens:
-    """Storage of one sequence's keys and values under a pair of codecs.
+    """Storage of a timeline of keys and values under a pair of codecs.
 
     Args:
         codecs: of keys and of values.
+        window: most recent tokens that stay dense.
     """
 
-    def __init__(self, codecs: tuple[Codec, Codec]) -> None:
+    def __init__(self, codecs: tuple[Codec, Codec], window: int = 0) -> None:
         self.codecs = codecs
+        self.window = window
         self.packed = (PlaneStore(codecs[0].planes), PlaneStore(codecs[1].planes))
         self.dense = PlaneStore()
 
@@ -60,12 +67,17 @@ class Tokens:
         return self.packed[0].nbytes + self.packed[1].nbytes + self.dense.nbytes
 
     def append(self, keys: mx.array, values: mx.array, *, pack: bool) -> None:
-        """Append ``[B, H, n, D]`` keys and values; packing also packs the dense tail."""
-        if not pack:
+        """Append ``[B, H, n, D]`` keys and values; ``pack`` packs all but the window."""
+        dense = self.dense.length + keys.shape[2]
+        if not pack or (self.window and dense <= self.window + WINDOW_SLACK):
             self.dense.append([keys, values])
             return
-        self.pack_all()
-        self._pack(keys, values)
+        if not self.window:
+            self.pack_all()
+            self._pack(keys, values)
+            return
+        self.dense.append([keys, values])
+        self.shrink_dense(self.window)
 
     def trim(self, count: int) -> int:
         """Forget the last ``count`` tokens, at most all; return how many."""
@@ -96,10 +108,18 @@ class Tokens:
 
     def pack_all(self) -> None:
         """Pack the dense tail too."""
-        if self.dense.length:
-            dense = self.dense.view()
-            self.dense.clear()
-            self._pack(*dense)
+        self.shrink_dense(0)
+
+    def shrink_dense(self, keep: int) -> None:
+        """Pack all but the last ``keep`` tokens of the dense tail."""
+        cut = self.dense.length - keep
+        if cut <= 0:
+            return
+        dense = self.dense.view()
+        self._pack(*(array[:, :, :cut] for array in dense))
+        self.dense.clear()
+        if keep:
+            self.dense.append([array[:, :, cut:] for array in dense])
 
     def transform(self, change: Callable[[list[mx.array]], list[mx.array]]) -> None:
         """Replace the planes of every store that holds tokens by ``change(planes)``."""
@@ -124,7 +144,7 @@ class Tokens:
 
     def copy(self) -> Tokens:
         """Return storage that shares no array with this one."""
-        twin = Tokens(self.codecs)
+        twin = Tokens(self.codecs, self.window)
         twin.packed = (self.packed[0].copy(), self.packed[1].copy())
         twin.dense = self.dense.copy()
         return twin

@@ -8,6 +8,10 @@ from typing import Any
 from tqcore.spec import CodecSpec, SchemeSpec, ShapeCtx
 from tqcore.widths import Widths, spread
 
+UNBIASED_FROM = 3
+"""Below this width ``scale=auto`` takes ``mse``. On a real model (SmolLM2-135M, 2 048 tokens, KL
+to the dense cache): 2 bits 1.09 unbiased, .99 mse; 3.5 bits .179 and .186; 4 bits .039 and .040."""
+
 
 def resolve(widths: Widths, options: Mapping[str, Any], ctx: ShapeCtx) -> SchemeSpec:
     """Return the codecs of one layer.
@@ -27,13 +31,16 @@ def resolve(widths: Widths, options: Mapping[str, Any], ctx: ShapeCtx) -> Scheme
     params = {"rounds": options["rounds"]} if options["rounds"] else {}
 
     def codec(bits: float, dim: int, index: int, seed: int) -> CodecSpec:
+        scale = options["scale"]
+        if scale == "auto":
+            scale = "unbiased" if bits >= UNBIASED_FROM else "mse"
         return CodecSpec(
             rotation=options["rotation"],
             codebook="beta-lloyd-max",
             packer="u32le",
             bits=spread(bits, dim, index) if bits % 1 else bits,
             seed=seed,
-            scale=options["scale"],
+            scale=scale,
             params=params,
         )
 
