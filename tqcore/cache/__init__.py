@@ -5,6 +5,7 @@ Free of hosts: ``tqcore.adapters`` plugs these caches into mlx-vlm and mlx-lm.
 
 from tqcore.cache.batch import BatchQuantizedKVCache
 from tqcore.cache.make import make_caches
+from tqcore.cache.persist import load_caches, save_caches
 from tqcore.cache.report import LayerReport
 from tqcore.cache.single import QuantizedKVCache
 from tqcore.cache.turboquant import TurboQuantKVCache
@@ -14,5 +15,7 @@ __all__ = [
     "LayerReport",
     "QuantizedKVCache",
     "TurboQuantKVCache",
+    "load_caches",
     "make_caches",
+    "save_caches",
 ]
