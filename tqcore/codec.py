@@ -7,9 +7,10 @@ planes -> packer -> codebook -> rotation^T -> x^     decode, or stop before rota
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from tqcore.errors import ShapeError
+from tqcore.errors import PluginError, ShapeError, TqcoreError
 from tqcore.protocols import Array, Codebook, Packer, Rotation
 from tqcore.registry import registry
 from tqcore.select import SideSpec
@@ -52,21 +53,46 @@ class Codec:
 
         Raises:
             ShapeError: the last axis is not ``dim``.
+            PluginError: a part fails, or does not keep to what it declares.
         """
         if x.shape[-1] != self.dim:
             raise ShapeError(f"codec of head_dim {self.dim} was given vectors of {x.shape[-1]}")
-        codes, side = self.codebook.encode(self.rotation.forward(_working(x)))
-        return (*self.packer.pack(codes), *side)
+        with self._blaming():
+            u = self.rotation.forward(_working(x))
+            if u.shape != (*x.shape[:-1], self.dim_out):
+                raise PluginError(
+                    f"rotation {self.spec.rotation!r} made {tuple(u.shape)} of {tuple(x.shape)}; "
+                    f"it declares dim_out = {self.dim_out}"
+                )
+            codes, side = self.codebook.encode(u)
+            return (*self.packer.pack(codes), *side)
 
     def decode_rotated(self, planes: Sequence[Array]) -> Array:
         """Return float32 ``[..., dim_out]`` vectors, still in the rotated domain."""
         split = len(self.packer.planes)
-        codes = self.packer.unpack(planes[:split])
-        return self.codebook.decode(codes, tuple(planes[split:]))
+        with self._blaming():
+            codes = self.packer.unpack(planes[:split])
+            return self.codebook.decode(codes, tuple(planes[split:]))
 
     def decode(self, planes: Sequence[Array]) -> Array:
         """Return float32 ``[..., dim]`` vectors."""
-        return self.rotation.inverse(self.decode_rotated(planes))
+        rotated = self.decode_rotated(planes)
+        with self._blaming():
+            return self.rotation.inverse(rotated)
+
+    @contextmanager
+    def _blaming(self) -> Iterator[None]:
+        """Turn what a part raises into an error that names the parts."""
+        try:
+            yield
+        except TqcoreError:
+            raise
+        except Exception as error:  # whatever a plugin raises
+            spec = self.spec
+            raise PluginError(
+                f"codec of rotation {spec.rotation!r}, codebook {spec.codebook!r} and packer "
+                f"{spec.packer!r} failed: {type(error).__name__}: {error}"
+            ) from error
 
 
 _HUGE = 2.0**100

@@ -17,7 +17,7 @@ import pluggy
 from attrs import field, frozen
 
 from tqcore import hookspecs
-from tqcore.errors import DuplicateNameError, PluginError, UnknownNameError, suggest
+from tqcore.errors import DuplicateNameError, PluginError, TqcoreError, UnknownNameError, suggest
 from tqcore.spec import API_VERSION, KINDS, Component, Kind, SchemeInfo
 
 DISABLE_VARIABLE = "TQCORE_DISABLE_PLUGINS"
@@ -127,8 +127,23 @@ class Registry:
         return entry.item
 
     def build(self, kind: Kind, name: str, *args: Any, backend: str = "mlx") -> Any:
-        """Import a component and call it with ``args``."""
-        return self.component(kind, name, backend).load()(*args)
+        """Import a component and call it with ``args``.
+
+        Raises:
+            UnknownNameError: nothing of that kind has this name.
+            PluginError: it cannot be imported, or fails with another error than ours.
+        """
+        target = self.component(kind, name, backend).load()
+        try:
+            return target(*args)
+        except TqcoreError:
+            raise
+        except Exception as error:  # whatever a plugin's constructor raises
+            package = self._components[kind, name, backend].package
+            raise PluginError(
+                f"{kind.replace('_', ' ')} {name!r} of {package} cannot be built: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     def scheme(self, name: str) -> SchemeInfo:
         """Return a scheme by name.

@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import field, frozen
 
-from tqcore.errors import OptionError
+from tqcore.errors import OptionError, ShapeError
 from tqcore.registry import Registry, registry
-from tqcore.spec import PolicySpec, SchemeInfo, SchemeSpec, ShapeCtx
+from tqcore.spec import Kind, PolicySpec, SchemeInfo, SchemeSpec, ShapeCtx
 from tqcore.widths import Widths
 
 
@@ -49,12 +49,17 @@ class SchemeChoice:
         return self.info.resolve(self.widths, dict(self.options), ctx, self.start)
 
 
+PARTS: tuple[Kind, ...] = ("rotation", "codebook", "packer")
+
+
 def parse(text: str) -> tuple[str, dict[str, str]]:
     """Split a scheme string into its name and options.
 
     Raises:
         OptionError: an option without a name or a value, or given twice.
     """
+    if not isinstance(text, str):
+        raise OptionError(f"a scheme is named by a string, not {text!r}: see `tqcore schemes`")
     name, colon, rest = text.strip().partition(":")
     options: dict[str, str] = {}
     last = None
@@ -84,7 +89,7 @@ def choose(
     start: int = 0,
     known: Registry | None = None,
 ) -> SchemeChoice:
-    """Turn a scheme string and widths into a checked choice; imports no codec.
+    """Turn a scheme string and widths into a checked choice; builds no codec.
 
     Raises:
         UnknownNameError, OptionError, WidthError: before any model is loaded.
@@ -93,11 +98,25 @@ def choose(
     info = (known or registry()).scheme(name)
     widths = Widths(bits, key_bits, value_bits).with_default(info.default_bits)
     info.check_widths(widths)
-    if start < 0:
-        raise OptionError(f"quantized_kv_start={start}: tokens are counted from 0")
+    if not isinstance(start, int) or isinstance(start, bool) or start < 0:
+        raise OptionError(f"quantized_kv_start={start!r}: expected a number of tokens, 0 or more")
     parsed = info.parse_options(options)
     info.policy(parsed, start)
-    return SchemeChoice(info, parsed, widths, start)
+    choice = SchemeChoice(info, parsed, widths, start)
+    if known is None:
+        _check_parts(choice)
+    return choice
+
+
+def _check_parts(choice: SchemeChoice) -> None:
+    """Check that the parts a scheme names are registered, at a usual shape."""
+    try:
+        spec = choice.resolve(ShapeCtx())
+    except ShapeError:
+        return  # a scheme for other shapes: it is asked again when they are known
+    for side in (spec.key, spec.value):
+        for kind in PARTS:
+            registry().component(kind, getattr(side, kind))
 
 
 def scheme_for(bits: float | None, scheme: str | None) -> str | None:

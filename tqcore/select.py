@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from tqcore.errors import KernelError, UnknownNameError
+from tqcore.errors import KernelError, PluginError, UnknownNameError
 from tqcore.protocols import ScoreKernel
 from tqcore.registry import registry
 
@@ -81,13 +81,31 @@ def select(kernels: Sequence[ScoreKernel], request: KernelRequest, prefer: str =
             raise UnknownNameError("score kernel", prefer, [k.name for k in kernels])
     rejected: list[tuple[str, tuple[str, ...]]] = []
     for kernel in ordered:
-        reasons = kernel.refuses(request)
+        reasons = _reasons(kernel, request)
         if not reasons:
             return Choice(kernel, tuple(rejected))
         rejected.append((kernel.name, tuple(reasons)))
     listed = "; ".join(f"{name}: {', '.join(reasons)}" for name, reasons in rejected)
     asked = "no kernel serves this" if prefer == "auto" else f"kernel {prefer!r} refuses this"
-    raise KernelError(f"{asked} ({listed or 'no kernel is registered'}); request: {request}")
+    raise KernelError(
+        f"{asked}: {listed or 'no kernel is registered'}. `tqcore explain SCHEME` shows what "
+        f"serves; unset {KERNEL_VARIABLE} to let one be chosen"
+    )
+
+
+def _reasons(kernel: ScoreKernel, request: KernelRequest) -> list[str]:
+    try:
+        return list(kernel.refuses(request))
+    except Exception as error:  # a stranger's kernel must not stop the others
+        return [f"its refuses() raised {type(error).__name__}: {error}"]
+
+
+def _problem(kernel: object) -> str | None:
+    for name, kind in (("name", str), ("priority", int)):
+        if not isinstance(getattr(kernel, name, None), kind):
+            return f"has no {name} ({kind.__name__})"
+    missing = [n for n in ("refuses", "attend") if not callable(getattr(kernel, n, None))]
+    return f"has no method {missing[0]}" if missing else None
 
 
 @functools.cache
@@ -96,7 +114,10 @@ def kernels() -> tuple[ScoreKernel, ...]:
     built = []
     for name in registry().names("score_kernel"):
         try:
-            built.append(registry().build("score_kernel", name))
+            kernel = registry().build("score_kernel", name)
+            if problem := _problem(kernel):
+                raise PluginError(f"score kernel {name!r} {problem}")
+            built.append(kernel)
         except Exception as error:  # a kernel's own dependency may be missing
             log.warning("score kernel %s is not available: %s", name, error)
     return tuple(built)

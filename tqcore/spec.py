@@ -14,7 +14,7 @@ from typing import Any, Literal
 from attrs import asdict, field, frozen
 from attrs import validators as v
 
-from tqcore.errors import OptionError, PluginError, WidthError, suggest
+from tqcore.errors import OptionError, PluginError, TqcoreError, WidthError, suggest
 from tqcore.layers import all_widths, layer_widths, skipped
 from tqcore.widths import Widths
 
@@ -332,7 +332,14 @@ class SchemeInfo:
         if own := layer_widths(policy.layers, ctx.layer):
             widths = Widths(None, *own)
         self.check_widths(widths)
-        spec = import_target(self.target)(widths, parsed, ctx)
+        try:
+            spec = import_target(self.target)(widths, parsed, ctx)
+        except TqcoreError:
+            raise
+        except Exception as error:  # whatever a plugin's function raises
+            raise PluginError(
+                f"scheme {self.name!r}: {self.target} raised {type(error).__name__}: {error}"
+            ) from error
         if not isinstance(spec, SchemeSpec):
             raise PluginError(
                 f"scheme {self.name!r}: {self.target} returned {type(spec).__name__}, "

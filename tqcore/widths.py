@@ -17,6 +17,8 @@ from tqcore.errors import WidthError
 def _finite(bits: float | None) -> float | None:
     if bits is None:
         return None
+    if isinstance(bits, bool):
+        raise WidthError(f"a width is a number of bits, not {bits!r}")
     try:
         value = float(bits)
     except (TypeError, ValueError):

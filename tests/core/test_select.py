@@ -101,18 +101,33 @@ def test_an_argument_beats_the_environment(installed, monkeypatch):
     assert kernel_for(REQUEST, "middle").kernel is MIDDLE
 
 
+class Good:
+    name, priority, lazy = "good", 1, True
+
+    def refuses(self, request):
+        return []
+
+    def attend(self, *args, **kwargs):
+        raise NotImplementedError
+
+
 def test_a_kernel_that_cannot_be_built_is_logged_and_left_out(monkeypatch, caplog):
     from tests.core.helpers import component, plugin
     from tqcore.registry import Registry
 
     known = Registry((), ())
-    targets = {"good": "builtins:object", "gone": "no_such_module:Kernel"}
+    targets = {
+        "good": f"{__name__}:Good",
+        "bare": "builtins:object",
+        "gone": "no_such_module:Kernel",
+    }
     items = [component(name, "score_kernel", target=t) for name, t in targets.items()]
     known.register(plugin(score_kernels=items), "mine")
     monkeypatch.setattr(selection, "registry", lambda: known)
     selection.kernels.cache_clear()
     try:
-        assert len(selection.kernels()) == 1
+        assert [kernel.name for kernel in selection.kernels()] == ["good"]
     finally:
         selection.kernels.cache_clear()
     assert "score kernel gone is not available" in caplog.text
+    assert "'bare' has no name" in caplog.text

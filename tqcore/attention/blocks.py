@@ -13,7 +13,7 @@ import mlx.core as mx
 from tqcore.attention.mask import SegmentMask
 from tqcore.protocols import Partial
 
-BUDGET = 48 * 2**20
+BUDGET = 16 * 2**20
 """Bytes that one block's expanded keys, values and logits may take together."""
 
 Fetch = Callable[[int, int], tuple[mx.array, mx.array]]
@@ -47,11 +47,14 @@ def attend_blocks(
     batch, q_heads, q_len, key_dim = q.shape
     block = block_size(batch, q_heads, kv_heads, q_len, key_dim + value_dim)
     # The query heads of a key/value head are rows of one matrix product.
-    rows = (q.astype(mx.float32) * scale).reshape(batch, kv_heads, -1, key_dim)
+    gqa = q_heads // kv_heads
+    rows = (q.astype(mx.float32) * scale).reshape(batch, kv_heads, gqa * q_len, key_dim)
     total = empty(batch, q_heads, q_len, value_dim)
     for start in range(0, tokens, block):
+        if mask.columns is None and not mask.sees_from(start, q_len):
+            break
         keys, values = fetch(start, min(start + block, tokens))
-        scores = (rows @ keys.swapaxes(-1, -2)).reshape(batch, q_heads, q_len, -1)
+        scores = (rows @ keys.swapaxes(-1, -2)).reshape(batch, q_heads, q_len, keys.shape[2])
         if softcap is not None:
             scores = softcap * mx.tanh(scores / softcap)
         total = _add(total, mask.from_key(start).apply(scores), values)
@@ -72,6 +75,7 @@ def _add(total: Partial, scores: mx.array, values: mx.array) -> Partial:
     finite = mx.where(m == -mx.inf, 0.0, m)
     weights = mx.exp(scores - finite[..., None])
     kept = mx.exp(total.m - finite)
-    mixed = weights.reshape(batch, kv_heads, -1, weights.shape[-1]) @ values
+    rows = weights.shape[1] // kv_heads * weights.shape[2]
+    mixed = weights.reshape(batch, kv_heads, rows, weights.shape[-1]) @ values
     o = total.o * kept[..., None] + mixed.reshape(total.o.shape)
     return Partial(o, m, total.l * kept + weights.sum(axis=-1))

@@ -32,27 +32,48 @@ class SegmentMask:
     columns: mx.array | None = None
 
     @classmethod
-    def of(cls, mask: mx.array | str | None, q_len: int, k_len: int) -> SegmentMask:
+    def of(
+        cls,
+        mask: mx.array | str | None,
+        q_len: int,
+        k_len: int,
+        lead: tuple[int, int] | None = None,
+    ) -> SegmentMask:
         """Take a mask as hosts pass it, for ``q_len`` queries that end a row of ``k_len`` keys.
 
+        Args:
+            mask: None, ``"causal"``, or an array that broadcasts to ``[B, Hq, L, T]``.
+            q_len, k_len: ``L`` and ``T``.
+            lead: ``(B, Hq)``, where known.
+
         Raises:
-            ShapeError: an array that covers fewer queries or keys, or a string that is not
-                ``causal``.
+            ShapeError: an array of another shape, or something else.
         """
         start = k_len - q_len
         if mask is None:
             return cls("none", start)
-        if isinstance(mask, str):
-            if mask != "causal":
-                raise ShapeError(f"mask {mask!r}: expected None, 'causal' or an array")
+        if isinstance(mask, str) and mask == "causal":
             # One query that ends the row sees every key.
             return cls("none" if q_len == 1 else "causal", start)
-        if mask.ndim < 2 or mask.shape[-1] < k_len or mask.shape[-2] not in (1, q_len):
-            raise ShapeError(
-                f"mask of shape {tuple(mask.shape)} for {q_len} queries and {k_len} keys: "
-                "expected [..., queries, keys]"
-            )
-        return cls("array", start, 0, mask[..., :k_len])
+        if not isinstance(mask, mx.array):
+            raise ShapeError(f"mask {mask!r}: expected None, 'causal' or an mlx array")
+        wanted = (*(lead or mask.shape[:-2]), q_len, k_len)
+        shape = tuple(mask.shape)
+        fits = all(a in (1, b) for a, b in zip(shape[::-1], wanted[::-1], strict=False))
+        if not 2 <= len(shape) <= 4 or not fits or shape[-1] != k_len:
+            raise ShapeError(f"mask of shape {shape}: expected one that broadcasts to {wanted}")
+        return cls("array", start, 0, mask)
+
+    def queries(self, start: int, stop: int) -> SegmentMask:
+        """Return the mask for queries ``[start, stop)`` alone."""
+        array = self.array
+        if array is not None and array.shape[-2] > 1:
+            array = array[..., start:stop, :]
+        return evolve(self, q_start=self.q_start + start, array=array)
+
+    def sees_from(self, key: int, q_len: int) -> bool:
+        """Say whether any of ``q_len`` queries can see keys from ``key`` on."""
+        return self.kind != "causal" or self.k_start + key < self.q_start + q_len
 
     def from_key(self, start: int) -> SegmentMask:
         """Return the mask for keys from ``start``, counted from this mask's first key."""

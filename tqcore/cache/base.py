@@ -6,23 +6,20 @@ from typing import Any, Self
 
 import mlx.core as mx
 
-from tqcore.attention.mask import SegmentMask
-from tqcore.attention.merge import merge
+from tqcore.cache.attend import Attending
 from tqcore.cache.report import LayerReport
-from tqcore.cache.segments import attend_dense, attend_segment
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
 from tqcore.cache.view import CacheView, Side
 from tqcore.codec import codec_for
 from tqcore.errors import ShapeError, StateError
-from tqcore.protocols import Partial
 from tqcore.schemestring import SchemeChoice
 from tqcore.spec import ShapeCtx
 
 _FLOATS = (mx.float16, mx.bfloat16, mx.float32)
 
 
-class TokenCache:
+class TokenCache(Attending):
     """Keys and values of one layer under one scheme; rows and hosts come in subclasses.
 
     Attributes:
@@ -39,10 +36,7 @@ class TokenCache:
     layer: int
     n_layers: int
     left_dense: str | None
-    tokens: Tokens | None
     dtype: mx.Dtype
-    lead: tuple[int, int]
-    sinks: Sinks
 
     def setup(
         self, choice: SchemeChoice, layer: int, n_layers: int, left_dense: str | None
@@ -69,19 +63,9 @@ class TokenCache:
     # What it holds
 
     @property
-    def length(self) -> int:
-        """Tokens held, padding included."""
-        return self.tokens.length if self.tokens else 0
-
-    @property
     def bits(self) -> float:
         """Mean of the key and value widths that were asked for."""
         return sum(self.choice.widths.sides()) / 2
-
-    @property
-    def is_quantized(self) -> bool:
-        """Whether any token is stored packed."""
-        return self.tokens is not None and self.tokens.packed_length > 0
 
     @property
     def keys(self) -> mx.array | None:
@@ -105,16 +89,6 @@ class TokenCache:
     def empty(self) -> bool:
         """Say whether no token is held."""
         return self.length == 0
-
-    def geometry(self, side: Side) -> tuple[int, int, int]:
-        """Return ``(B, H, D)`` of one side.
-
-        Raises:
-            StateError: nothing was stored yet.
-        """
-        if self.tokens is None:
-            raise StateError("the cache is empty: its shape is not known yet")
-        return (*self.lead, self.tokens.codecs[side == "value"].dim)
 
     def report(self) -> LayerReport:
         """Return what this layer holds, for the per-layer report."""
@@ -183,66 +157,6 @@ class TokenCache:
         """Return the position of the next token in each row, padding not counted."""
         return [self.length] * self.lead[0]
 
-    def hidden(self) -> list[int]:
-        """Return the tokens at the start of each row's timeline that are padding."""
-        return [0] * self.lead[0]
-
-    def attend(
-        self,
-        queries: mx.array,
-        keys: CacheView | None = None,
-        values: CacheView | None = None,
-        *,
-        scale: float,
-        mask: mx.array | str | None = None,
-        softcap: float | None = None,
-        sinks: mx.array | None = None,
-    ) -> mx.array:
-        """Return attention ``[B, Hq, L, Dv]`` of ``queries`` ``[B, Hq, L, Dk]``, in their dtype.
-
-        Args:
-            queries: ``Hq`` a multiple of the stored heads.
-            keys, values: views of this cache; None attends to every token.
-            scale: factor of the logits.
-            mask: None, ``"causal"`` (the queries end the row) or an array ``[..., L, T]``,
-                bool (True: visible) or added to the logits.
-            softcap: logit soft-cap, before the mask.
-            sinks: learnt sink logits ``[Hq]``.
-
-        Raises:
-            ShapeError: the queries or the mask do not fit.
-            StateError: there is nothing to attend to.
-            KernelError: no kernel serves, or the one asked for does not.
-        """
-        batch, heads, dim = self.geometry("key")
-        shape = tuple(queries.shape)
-        if len(shape) != 4 or shape[0] != batch or shape[1] % heads or shape[3] != dim:
-            raise ShapeError(f"queries {shape}: expected [{batch}, multiple of {heads}, L, {dim}]")
-        assert self.tokens is not None
-        start, stop = (keys.start, keys.stop) if keys is not None else (0, self.length)
-        stop = min(stop, self.length)
-        cut = SegmentMask.of(mask, shape[2], stop - start)
-        parts, hidden = self._attend_sinks(queries, cut, start, stop, scale, softcap)
-        # What every row hides is not read at all.
-        first = max(start, min([*hidden, stop]))
-        timeline = cut
-        if any(count > first for count in hidden):
-            timeline = cut.hiding(mx.array([count - start for count in hidden]))
-        parts += [
-            attend_segment(
-                queries,
-                segment,
-                self.tokens.codecs,
-                timeline.from_key(segment.start - start),
-                scale=scale,
-                softcap=softcap,
-            )
-            for segment in self.tokens.segments(first, stop)
-        ]
-        if not parts:
-            raise StateError("attention over an empty cache")
-        return merge(parts, sinks).astype(queries.dtype)
-
     def dequantize(
         self, keys: CacheView | None = None, values: CacheView | None = None
     ) -> tuple[mx.array, mx.array]:
@@ -302,27 +216,6 @@ class TokenCache:
         return self.copy()
 
     # Inside
-
-    def _attend_sinks(
-        self,
-        queries: mx.array,
-        mask: SegmentMask,
-        start: int,
-        stop: int,
-        scale: float,
-        softcap: float | None,
-    ) -> tuple[list[Partial], list[int]]:
-        """Attend to the dense sinks; return the part, and what the timeline then hides."""
-        padding = self.hidden()
-        if not self.sinks.arrays or not self.is_quantized:
-            return [], padding
-        keys, values = self.sinks.arrays
-        count = self.sinks.count
-        columns = mx.array(padding)[:, None] + mx.arange(count)[None] - start
-        columns = mx.where((columns >= 0) & (columns < stop - start), columns, -1)
-        at = mask.at(columns)
-        part = attend_dense(queries, keys, values, at, scale, softcap)
-        return [part], [pad + count for pad in padding]
 
     def _check(self, keys: mx.array, values: mx.array) -> None:
         if keys.ndim != 4 or values.ndim != 4 or keys.shape[:3] != values.shape[:3]:

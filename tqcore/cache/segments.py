@@ -9,6 +9,7 @@ from tqcore.attention.mask import SegmentMask
 from tqcore.cache.tokens import Segment
 from tqcore.codec import Codec, side_spec
 from tqcore.device import device_kind
+from tqcore.errors import KernelError, TqcoreError
 from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import KernelRequest, kernel_for
 
@@ -59,8 +60,14 @@ def _packed(
     # The query is rotated once and the mixed values back once, however many tokens there are.
     rotated = codecs[0].rotation.forward(queries.astype(mx.float32))
     encoded = EncodedSegment(segment.keys, segment.values, *codecs)
-    part = kernel.attend(rotated, encoded, mask, scale=scale, softcap=softcap)
-    return part._replace(o=codecs[1].rotation.inverse(part.o))
+    try:
+        o, m, l = kernel.attend(rotated, encoded, mask, scale=scale, softcap=softcap)
+    except TqcoreError:
+        raise
+    except Exception as error:  # whatever a plugin raises
+        what = f"{type(error).__name__}: {error}"
+        raise KernelError(f"kernel {kernel.name!r} failed: {what}") from error
+    return Partial(codecs[1].rotation.inverse(o), m, l)
 
 
 def attend_dense(

@@ -40,7 +40,7 @@ class QuantizedKVCache(TokenCache):
         n_layers: int = 1,
         left_dense: str | None = None,
     ) -> None:
-        if isinstance(scheme, str):
+        if not isinstance(scheme, SchemeChoice):
             scheme = choose(scheme, bits, key_bits, value_bits, start)
         self.setup(scheme, layer, n_layers, left_dense)
 
@@ -109,6 +109,9 @@ class QuantizedKVCache(TokenCache):
         cache = cls.__new__(cls)
         saved.restore(cache, state, meta_state)
         return cache
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_state, (self.state, self.meta_state)
 
     def _take(self, cache: Any) -> Self:
         keys, values = tuple(cache.state)[:2]

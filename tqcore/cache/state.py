@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of this text; a change that old readers misread raises it."""
 
+LARGEST_DIM = 2**16
+"""A head dimension beyond this is no cache but a mistake, and would take long to refuse."""
+
 DTYPES = {"float16": mx.float16, "bfloat16": mx.bfloat16, "float32": mx.float32}
 
 
@@ -74,6 +77,8 @@ def restore(cache: QuantizedKVCache, state: Any, text: str) -> None:
 
 def _restore_tokens(cache: QuantizedKVCache, state: Any, data: dict[str, Any]) -> None:
     (batch, heads), (key_dim, value_dim) = data["heads"], data["dims"]
+    if not all(isinstance(d, int) and 0 < d <= LARGEST_DIM for d in (key_dim, value_dim)):
+        raise StateError(f"saved cache: head dimensions {key_dim!r}, {value_dim!r}")
     tokens = cache.build(batch, heads, key_dim, value_dim, DTYPES[data["dtype"]])
     for codec, spec, layout in zip(tokens.codecs, data["codecs"], data["layouts"], strict=True):
         if codec.spec != CodecSpec.from_dict(spec) or codec.layout != layout:
@@ -103,5 +108,8 @@ def fill(cache: TokenCache, state: Any) -> None:
         return
     wrong = [tuple(a.shape) for a in (*keys, *values) if tuple(a.shape[:2]) != cache.lead]
     cache.take_arrays(keys, values)
-    if wrong or tokens.packed[0].length != tokens.packed[1].length:
+    if wrong:
         raise StateError(f"cache state does not hold [B, H] = {cache.lead}: {wrong}")
+    counts = [store.length for store in tokens.packed]
+    if counts[0] != counts[1]:
+        raise StateError(f"cache state: {counts[0]} tokens of keys, {counts[1]} of values")

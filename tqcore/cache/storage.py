@@ -49,6 +49,8 @@ class PlaneStore:
         """
         self._check(planes)
         stop = self.length + int(planes[0].shape[2])
+        if stop == self.length:
+            return
         if stop > self.capacity:
             self._grow(planes, stop)
         for buffer, plane in zip(self._buffers, planes, strict=True):

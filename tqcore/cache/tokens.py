@@ -37,6 +37,10 @@ WINDOW_SLACK = 64
 batch costs little more than encoding one."""
 
 
+ENCODE_BUDGET = 2 * 2**20
+"""Bytes of float32 vectors that are encoded together; about ten copies live at once."""
+
+
 class Tokens:
     """Storage of a timeline of keys and values under a pair of codecs.
 
@@ -174,5 +178,7 @@ class Tokens:
         self.dense.restore(dense)
 
     def _pack(self, keys: mx.array, values: mx.array) -> None:
-        self.packed[0].append(self.codecs[0].encode(keys))
-        self.packed[1].append(self.codecs[1].encode(values))
+        for store, codec, x in zip(self.packed, self.codecs, (keys, values), strict=True):
+            block = max(64, ENCODE_BUDGET // (4 * x.shape[0] * x.shape[1] * x.shape[3]))
+            for start in range(0, max(x.shape[2], 1), block):
+                store.append(codec.encode(x[:, :, start : start + block]))

@@ -6,9 +6,12 @@ that knows the owner works on the packed planes, and anything else gets real arr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 import mlx.core as mx
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from tqcore.cache.base import TokenCache
@@ -52,7 +55,7 @@ class CacheView:
 
     def dequantize(self, dtype: mx.Dtype | None = None) -> mx.array:
         """Return the real array ``[B, H, T, D]``, in ``dtype`` or the view's own."""
-        return self.owner.expand(self.side, self.start, self.stop).astype(dtype or self.dtype)
+        return fit(self.owner.expand(self.side, self.start, self.stop), dtype or self.dtype)
 
     def astype(self, dtype: mx.Dtype) -> mx.array:
         """Return the real array in ``dtype``."""
@@ -72,8 +75,23 @@ class CacheView:
     def __len__(self) -> int:
         return self.shape[0]
 
+    def __iter__(self) -> Iterator[mx.array]:
+        real = self.dequantize()
+        return iter([real[row] for row in range(real.shape[0])])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        # numpy has no bfloat16, and would read any other sequence item by item
+        return np.array(self.dequantize(mx.float32), dtype=dtype)
+
     def __repr__(self) -> str:
         return f"CacheView({self.side}, shape={self.shape}, {self.owner.choice.text})"
+
+
+def fit(x: mx.array, dtype: mx.Dtype) -> mx.array:
+    """Return float32 ``x`` in ``dtype``; what float16 cannot hold becomes its largest value."""
+    if dtype == mx.float16:
+        x = mx.clip(x, -65504.0, 65504.0)
+    return x.astype(dtype)
 
 
 def _token_slice(index: Any) -> slice | None:

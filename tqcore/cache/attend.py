@@ -1,0 +1,182 @@
+"""Attention over what a cache holds: sinks, packed tokens and dense ones, merged once."""
+
+from __future__ import annotations
+
+import mlx.core as mx
+
+from tqcore.attention.mask import SegmentMask
+from tqcore.attention.merge import merge
+from tqcore.cache.segments import attend_dense, attend_segment
+from tqcore.cache.sinks import Sinks
+from tqcore.cache.tokens import Tokens
+from tqcore.cache.view import CacheView, Side, fit
+from tqcore.errors import ShapeError, StateError
+from tqcore.protocols import Partial
+
+QUERY_BLOCK = 512
+"""Queries that attend together: it bounds the logits that a long prompt holds at once."""
+
+
+class Attending:
+    """The reading half of a cache.
+
+    Attributes:
+        tokens: what is stored; None until the first update tells the shapes.
+        lead: ``(B, H)``.
+        sinks: the first tokens of each row, dense.
+    """
+
+    tokens: Tokens | None
+    lead: tuple[int, int]
+    sinks: Sinks
+
+    @property
+    def length(self) -> int:
+        """Tokens held, padding included."""
+        return self.tokens.length if self.tokens else 0
+
+    @property
+    def is_quantized(self) -> bool:
+        """Whether any token is stored packed."""
+        return self.tokens is not None and self.tokens.packed_length > 0
+
+    def geometry(self, side: Side) -> tuple[int, int, int]:
+        """Return ``(B, H, D)`` of one side.
+
+        Raises:
+            StateError: nothing was stored yet.
+        """
+        if self.tokens is None:
+            raise StateError("the cache is empty: its shape is not known yet")
+        return (*self.lead, self.tokens.codecs[side == "value"].dim)
+
+    def hidden(self) -> list[int]:
+        """Return the tokens at the start of each row's timeline that are padding."""
+        return [0] * self.lead[0]
+
+    def attend(
+        self,
+        queries: mx.array,
+        keys: CacheView | None = None,
+        values: CacheView | None = None,
+        *,
+        scale: float,
+        mask: mx.array | str | None = None,
+        softcap: float | None = None,
+        sinks: mx.array | None = None,
+    ) -> mx.array:
+        """Return attention ``[B, Hq, L, Dv]`` of ``queries`` ``[B, Hq, L, Dk]``, in their dtype.
+
+        Args:
+            queries: ``Hq`` a multiple of the stored heads.
+            keys, values: views of this cache; None attends to every token.
+            scale: factor of the logits.
+            mask: None, ``"causal"`` (the queries end the row) or an array ``[..., L, T]``,
+                bool (True: visible) or added to the logits.
+            softcap: logit soft-cap, before the mask.
+            sinks: learnt sink logits ``[Hq]``.
+
+        Raises:
+            ShapeError: the queries or the mask do not fit.
+            StateError: there is nothing to attend to.
+            KernelError: no kernel serves, or the one asked for does not.
+        """
+        start, stop = self._range(keys, values)
+        self._check_queries(queries, sinks)
+        batch, q_heads, q_len, _ = queries.shape
+        cut = SegmentMask.of(mask, q_len, stop - start, (batch, q_heads))
+        if stop <= start:
+            raise StateError("attention over an empty cache")
+        outs = [
+            self._attend(
+                queries[:, :, a : a + QUERY_BLOCK],
+                cut.queries(a, a + QUERY_BLOCK),
+                start,
+                stop,
+                scale=scale,
+                softcap=softcap,
+                sinks=sinks,
+            )
+            for a in range(0, max(q_len, 1), QUERY_BLOCK)
+        ]
+        return outs[0] if len(outs) == 1 else mx.concatenate(outs, axis=2)
+
+    def _attend(
+        self,
+        queries: mx.array,
+        cut: SegmentMask,
+        start: int,
+        stop: int,
+        *,
+        scale: float,
+        softcap: float | None,
+        sinks: mx.array | None,
+    ) -> mx.array:
+        assert self.tokens is not None
+        parts, hidden = self._attend_sinks(queries, cut, start, stop, scale, softcap)
+        # What every row hides is not read at all.
+        first = max(start, min([*hidden, stop]))
+        timeline = cut
+        if any(count > first for count in hidden):
+            timeline = cut.hiding(mx.array([count - start for count in hidden]))
+        parts += [
+            attend_segment(
+                queries,
+                segment,
+                self.tokens.codecs,
+                timeline.from_key(segment.start - start),
+                scale=scale,
+                softcap=softcap,
+            )
+            for segment in self.tokens.segments(first, stop)
+        ]
+        return fit(merge(parts, sinks), queries.dtype)
+
+    def _attend_sinks(
+        self,
+        queries: mx.array,
+        mask: SegmentMask,
+        start: int,
+        stop: int,
+        scale: float,
+        softcap: float | None,
+    ) -> tuple[list[Partial], list[int]]:
+        """Attend to the dense sinks; return the part, and what the timeline then hides."""
+        padding = self.hidden()
+        if not self.sinks.arrays or not self.is_quantized:
+            return [], padding
+        keys, values = self.sinks.arrays
+        count = self.sinks.count
+        columns = mx.array(padding)[:, None] + mx.arange(count)[None] - start
+        columns = mx.where((columns >= 0) & (columns < stop - start), columns, -1)
+        at = mask.at(columns)
+        part = attend_dense(queries, keys, values, at, scale, softcap)
+        return [part], [pad + count for pad in padding]
+
+    def _range(self, keys: CacheView | None, values: CacheView | None) -> tuple[int, int]:
+        if keys is None and values is None:
+            return 0, self.length
+        for side, view in (("key", keys), ("value", values)):
+            if not isinstance(view, CacheView) or view.owner.tokens is not self.tokens:
+                raise ShapeError(
+                    f"{side}s: expected the view that this cache's update_and_fetch returned, "
+                    f"got {type(view).__name__}; plain arrays take MLX's own attention"
+                )
+            if view.side != side:
+                raise ShapeError(f"the {view.side}s were given as {side}s")
+        assert keys is not None
+        assert values is not None
+        if (keys.start, keys.stop) != (values.start, values.stop):
+            raise ShapeError(
+                f"keys of tokens {keys.start} to {keys.stop} with values of tokens "
+                f"{values.start} to {values.stop}"
+            )
+        return keys.start, min(keys.stop, self.length)
+
+    def _check_queries(self, queries: mx.array, sinks: mx.array | None) -> None:
+        batch, heads, dim = self.geometry("key")
+        shape = tuple(queries.shape)
+        if len(shape) != 4 or shape[0] != batch or shape[1] % heads or shape[3] != dim:
+            raise ShapeError(f"queries {shape}: expected [{batch}, multiple of {heads}, L, {dim}]")
+        if sinks is not None and tuple(sinks.shape) != (shape[1],):
+            raise ShapeError(f"sink logits {tuple(sinks.shape)}: expected [{shape[1]}]")
