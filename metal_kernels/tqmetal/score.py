@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import mlx.core as mx
 
-from tqcore.attention.blocks import attend_blocks
+from tqcore.attention.blocks import Cut, attend_blocks
 from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial, Planes
@@ -69,11 +69,8 @@ class BlockKernel:
         keys, values, key_codec, value_codec = segment
         decode_keys, decode_values = self._decoder(key_codec), self._decoder(value_codec)
 
-        def fetch(start: int, stop: int) -> tuple[mx.array, mx.array]:
-            return (
-                decode_keys([plane[:, :, start:stop] for plane in keys]),
-                decode_values([plane[:, :, start:stop] for plane in values]),
-            )
+        def fetch(cut: Cut) -> tuple[mx.array, mx.array]:
+            return decode_keys(cut(keys)), decode_values(cut(values))
 
         tokens, heads, dim = keys[0].shape[2], keys[0].shape[1], value_codec.dim_out
         return attend_blocks(q, fetch, tokens, heads, dim, mask, scale=scale, softcap=softcap)

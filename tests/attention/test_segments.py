@@ -31,8 +31,8 @@ def segmented(q, k, v, cuts, mask, scale, softcap=None, sinks=None):
     parts = []
     for a, b in itertools.pairwise(edges):
 
-        def fetch(start, stop, a=a):
-            return mx.array(k[:, :, a + start : a + stop]), mx.array(v[:, :, a + start : a + stop])
+        def fetch(cut, a=a, b=b):
+            return tuple(cut([mx.array(x[:, :, a:b]) for x in (k, v)]))
 
         parts.append(
             attend_blocks(

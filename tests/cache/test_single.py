@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tqcore
+from tqcore.attention import blocks
 from tqcore.attention.naive import attention
 from tqcore.cache import QuantizedKVCache, TurboQuantKVCache
 from tqcore.cache.storage import STEP
@@ -423,3 +424,17 @@ def test_policies_survive_their_state(options):
     q = mx.random.normal((1, 2, 1, 64), key=mx.random.key(0))
     outs = [c.attend(q, *c.update_and_fetch(*kv(1, seed=2)), scale=0.1) for c in (cache, twin)]
     assert mx.array_equal(*outs)
+
+
+def test_field_case_11_a_long_cache_is_expanded_one_block_at_a_time(monkeypatch):
+    monkeypatch.setattr(blocks, "BUDGET", 2**20)
+    cache = QuantizedKVCache("turboquant", 4)
+    views = cache.update_and_fetch(*kv(16384))
+    q = mx.random.normal((1, 4, 8, 64), key=mx.random.key(0))
+    mx.eval(cache.state, q)
+    gc.collect()
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    mx.eval(cache.attend(q, *views, scale=0.125, mask="causal"))
+    whole = 2 * 16384 * 2 * 64 * 4  # keys and values in float32
+    assert mx.get_peak_memory() - before < whole / 2

@@ -6,7 +6,7 @@ Gimelshein 2018, Rabe and Staats 2021.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import mlx.core as mx
 
@@ -16,8 +16,11 @@ from tqcore.protocols import Partial
 BUDGET = 16 * 2**20
 """Bytes that one block's expanded keys, values and logits may take together."""
 
-Fetch = Callable[[int, int], tuple[mx.array, mx.array]]
-"""``fetch(start, stop)``: float32 keys ``[B, Hkv, n, Dk]`` and values ``[B, Hkv, n, Dv]``."""
+Cut = Callable[[Sequence[mx.array]], list[mx.array]]
+"""``cut(planes)`` returns the block's tokens of planes ``[B, Hkv, T, *]``."""
+
+Fetch = Callable[[Cut], tuple[mx.array, mx.array]]
+"""``fetch(cut)``: float32 keys ``[B, Hkv, n, Dk]`` and values ``[B, Hkv, n, Dv]`` of a block."""
 
 
 def block_size(batch: int, q_heads: int, kv_heads: int, q_len: int, dims: int) -> int:
@@ -53,12 +56,26 @@ def attend_blocks(
     for start in range(0, tokens, block):
         if mask.columns is None and not mask.sees_from(start, q_len):
             break
-        keys, values = fetch(start, min(start + block, tokens))
+        keys, values = fetch(_cut(start, min(start + block, tokens), total))
         scores = (rows @ keys.swapaxes(-1, -2)).reshape(batch, q_heads, q_len, keys.shape[2])
         if softcap is not None:
             scores = softcap * mx.tanh(scores / softcap)
         total = _add(total, mask.from_key(start).apply(scores), values)
     return total
+
+
+def _cut(start: int, stop: int, after: Partial) -> Cut:
+    """Cut tokens out of planes, but not before ``after`` is known.
+
+    MLX evaluates what does not depend on each other in any order: without the dependency it
+    would expand every block before it uses the first.
+    """
+
+    def cut(planes: Sequence[mx.array]) -> list[mx.array]:
+        parts = [plane[:, :, start:stop] for plane in planes]
+        return list(mx.depends(parts, list(after))) if start else parts
+
+    return cut
 
 
 def empty(batch: int, q_heads: int, q_len: int, value_dim: int) -> Partial:

@@ -87,18 +87,13 @@ class Attending:
         cut = SegmentMask.of(mask, q_len, stop - start, (batch, q_heads))
         if stop <= start:
             raise StateError("attention over an empty cache")
-        outs = [
-            self._attend(
-                queries[:, :, a : a + QUERY_BLOCK],
-                cut.queries(a, a + QUERY_BLOCK),
-                start,
-                stop,
-                scale=scale,
-                softcap=softcap,
-                sinks=sinks,
-            )
-            for a in range(0, max(q_len, 1), QUERY_BLOCK)
-        ]
+        outs: list[mx.array] = []
+        for a in range(0, max(q_len, 1), QUERY_BLOCK):
+            block = queries[:, :, a : a + QUERY_BLOCK]
+            if outs:  # one block's logits at a time, see attention.blocks
+                block = mx.depends([block], outs[-1:])[0]
+            mask_block = cut.queries(a, a + QUERY_BLOCK)
+            outs.append(self._attend(block, mask_block, start, stop, scale, softcap, sinks))
         return outs[0] if len(outs) == 1 else mx.concatenate(outs, axis=2)
 
     def _attend(
@@ -107,7 +102,6 @@ class Attending:
         cut: SegmentMask,
         start: int,
         stop: int,
-        *,
         scale: float,
         softcap: float | None,
         sinks: mx.array | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 
-from tqcore.attention.blocks import attend_blocks
+from tqcore.attention.blocks import Cut, attend_blocks
 from tqcore.attention.mask import SegmentMask
 from tqcore.cache.tokens import Segment
 from tqcore.codec import Codec, side_spec
@@ -80,8 +80,8 @@ def attend_dense(
 ) -> Partial:
     """Attend to dense keys and values ``[B, H, T, D]``."""
 
-    def fetch(start: int, stop: int) -> tuple[mx.array, mx.array]:
-        k, v = keys[:, :, start:stop], values[:, :, start:stop]
+    def fetch(cut: Cut) -> tuple[mx.array, mx.array]:
+        k, v = cut([keys, values])
         return k.astype(mx.float32), v.astype(mx.float32)
 
     tokens, heads, dim = keys.shape[2], keys.shape[1], values.shape[3]

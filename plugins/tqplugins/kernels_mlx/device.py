@@ -10,9 +10,9 @@ from typing import ClassVar
 
 import mlx.core as mx
 
-from tqcore.attention.blocks import attend_blocks
+from tqcore.attention.blocks import Cut, attend_blocks
 from tqcore.attention.mask import SegmentMask
-from tqcore.protocols import EncodedSegment, Partial, Planes
+from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import KernelRequest
 
 
@@ -39,11 +39,8 @@ class PortableKernel:
         """Attend with rotated queries ``[B, Hq, L, Dk']``; see ``ScoreKernel.attend``."""
         keys, values, key_codec, value_codec = segment
 
-        def fetch(start: int, stop: int) -> tuple[mx.array, mx.array]:
-            return (
-                key_codec.decode_rotated(_cut(keys, start, stop)),
-                value_codec.decode_rotated(_cut(values, start, stop)),
-            )
+        def fetch(cut: Cut) -> tuple[mx.array, mx.array]:
+            return key_codec.decode_rotated(cut(keys)), value_codec.decode_rotated(cut(values))
 
         return attend_blocks(
             q,
@@ -55,7 +52,3 @@ class PortableKernel:
             scale=scale,
             softcap=softcap,
         )
-
-
-def _cut(planes: Planes, start: int, stop: int) -> list[mx.array]:
-    return [plane[:, :, start:stop] for plane in planes]
