@@ -302,7 +302,8 @@ class SchemeInfo:
             if self.widths and bits not in self.widths:
                 listed = ", ".join(f"{w:g}" for w in self.widths)
                 raise WidthError(
-                    f"{side} width {bits:g}: scheme {self.name!r} stores {listed} bits"
+                    f"{side} width {bits:g}: scheme {self.name!r} stores {listed} bits; "
+                    "another scheme may store it, see `tqcore schemes`"
                 )
 
     def resolve(

@@ -81,3 +81,50 @@ def test_caches_made_for_a_host_serve_a_model_that_was_not_enabled(host: str, lo
     dense = steps(host, loaded[0])
     assert drift(steps(host, loaded[0], prompt_cache=caches), dense) < 0.1
     assert packed(caches) == [True, True, True, False]
+
+
+@pytest.mark.parametrize("route", ["enabled", "flags"])
+def test_field_case_36_warm_rows_with_unequal_suffixes_answer_like_cold_ones(
+    vlm: Any, route: str
+) -> None:
+    from mlx_vlm.apc import APCManager
+
+    from tests.integration.batches import apart, embedded, generator
+    from tqcore.adapters import enable
+
+    adapter("vlm").install()
+    flags: dict[str, Any] = {"kv_bits": 8, "kv_quant_scheme": "turboquant", "quantized_kv_start": 0}
+    if route == "enabled":
+        enable(vlm[0], "turboquant", 8)
+        flags = {}
+    shared = [40 + n % 90 for n in range(50)]
+    first = [[*shared, 7, 8]]
+    batch = [[*shared, *tail] for tail in ([7, 8, 60, 61, 62, 63, 64], [7, 8, 70], [9, 80, 81])]
+    batch.append([33, 34, 35])  # cold, in one batch with the warm ones
+
+    def run(manager: Any) -> list[Any]:
+        running = generator(
+            "vlm", *vlm, apc_manager=manager, prefill_batch_size=4, prefill_step_size=64, **flags
+        )
+        found: dict[int, Any] = {}
+        order: list[int] = []
+        try:
+            for prompts in (first, batch):
+                made = [{**embedded(vlm[0], p), "_apc_semantic_hash": 0} for p in prompts]
+                order += running.insert(prompts, max_tokens=[4] * len(prompts), prompt_kwargs=made)
+                while running.has_work:
+                    for response in running.next()[1]:
+                        pair = (int(response.token), float(response.token_logprob))
+                        found.setdefault(response.uid, []).append(pair)
+        finally:
+            running.close()
+        return [found[uid] for uid in order]
+
+    manager = APCManager(num_blocks=64, block_size=4)
+    try:
+        warm = run(manager)
+        stats = manager.stats_snapshot()
+    finally:
+        manager.close()
+    assert stats["exact_hits"] >= 2
+    assert apart(warm, run(None)) < 0.02

@@ -171,13 +171,13 @@ def test_installing_twice_and_uninstalling_once_restores_every_name(host: str) -
     described = adapter(host).host()
     described.uninstall()
     patches = described.routes._patches
-    before = [getattr(importlib.import_module(p.module), p.attribute) for p in patches]
+    before = [p.current() for p in patches]
     adapter(host).install()
     adapter(host).install()
-    during = [getattr(importlib.import_module(p.module), p.attribute) for p in patches]
+    during = [p.current() for p in patches]
     assert all(a is not b for a, b in zip(before, during, strict=True))
     adapter(host).uninstall()
-    after = [getattr(importlib.import_module(p.module), p.attribute) for p in patches]
+    after = [p.current() for p in patches]
     assert all(a is b for a, b in zip(before, after, strict=True))
 
 

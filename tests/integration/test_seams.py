@@ -66,3 +66,11 @@ def test_every_patched_name_is_in_the_table(host: str, distribution: str, packag
                 "dequantize_kv_state",
             )
             assert name in _names(described.seams) or in_model_file, name
+
+
+def test_every_patched_name_of_the_server_is_in_its_table() -> None:
+    from tqcore.adapters.flags import Flags
+    from tqcore.adapters.mlx_vlm import _seams, settings
+
+    patches = settings.server_patches(Flags(), None)._patches
+    assert {f"{p.module}.{p.attribute}" for p in patches} <= set(_names(_seams.SERVER_SEAMS))

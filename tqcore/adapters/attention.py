@@ -16,7 +16,7 @@ import mlx.core as mx
 
 from tqcore.adapters.patches import Patch
 from tqcore.adapters.reading import ATTENTION, EXPANSION
-from tqcore.cache import QuantizedKVCache
+from tqcore.cache.base import TokenCache
 from tqcore.cache.view import CacheView
 
 
@@ -43,6 +43,7 @@ def attend(
             queries, keys, values, scale=scale, mask=mask, sinks=sinks
         )
         return out
+    mask = _padded(mask, queries, keys)
     return mx.fast.scaled_dot_product_attention(
         queries, _real(keys), _real(values), scale=scale, mask=mask, sinks=sinks
     )
@@ -57,6 +58,24 @@ def _matched(keys: Any, values: Any) -> bool:
     )
 
 
+def _padded(mask: mx.array | str | None, queries: mx.array, keys: Any) -> mx.array | str | None:
+    """Hide the padding of a batch from attention on its expanded keys, whatever ``mask`` says."""
+    if not isinstance(keys, CacheView) or not any(hidden := keys.owner.hidden()):
+        return mask
+    length, tokens = queries.shape[2], keys.stop - keys.start
+    k = mx.arange(tokens)
+    visible = k >= mx.array([count - keys.start for count in hidden]).reshape(-1, 1, 1, 1)
+    if isinstance(mask, str):  # causal: the queries end the row
+        visible = visible & (k <= mx.arange(tokens - length, tokens)[:, None])
+    elif mask is not None and mask.dtype == mx.bool_:
+        visible = visible & mask
+    # finite: a query that is padding itself sees nothing, and must not become NaN
+    bias = mx.where(visible, 0.0, mx.finfo(queries.dtype).min)
+    if isinstance(mask, mx.array) and mask.dtype != mx.bool_:
+        bias = mx.minimum(bias, mask)
+    return bias.astype(queries.dtype)
+
+
 def _real(part: Any) -> mx.array:
     return part.dequantize() if isinstance(part, CacheView) else part
 
@@ -68,7 +87,7 @@ def owner_attention(previous: Callable[..., Any]) -> Callable[..., Any]:
     def scaled_dot_product_attention(
         queries: Any, keys: Any, values: Any, cache: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        ours = isinstance(keys, CacheView) or isinstance(cache, QuantizedKVCache)
+        ours = isinstance(keys, CacheView) or isinstance(cache, TokenCache)
         if not ours:
             return previous(queries, keys, values, cache, *args, **kwargs)
         return attend(queries, keys, values, **_named(args, kwargs))

@@ -7,13 +7,16 @@ are walked, and what the scheme's ``skip`` option names stays dense.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import field, frozen
 
-from tqcore.cache import QuantizedKVCache
+from tqcore.cache import BatchQuantizedKVCache, QuantizedKVCache
+from tqcore.cache.base import TokenCache
 from tqcore.layers import skipped
 from tqcore.schemestring import SchemeChoice
+
+_Cache = TypeVar("_Cache", bound=TokenCache)
 
 
 @frozen
@@ -25,11 +28,13 @@ class CacheTypes:
             hold state that a quantized cache would lose.
         nested: the host's list of caches for one layer.
         quantized: our class, in the shape that this host's attention expects.
+        batch: our class for many sequences.
     """
 
     dense: type[Any]
     nested: type[Any]
     quantized: type[QuantizedKVCache]
+    batch: type[BatchQuantizedKVCache]
 
 
 @frozen
@@ -70,6 +75,8 @@ class Converter:
     def _entry(self, entry: Any, layer: int, count: int) -> Any:
         if isinstance(entry, QuantizedKVCache):
             return self._adopt(entry, layer, count)
+        if isinstance(entry, BatchQuantizedKVCache):
+            return _reclass(entry, self.types.batch)
         if type(entry) is self.types.dense:
             return self._dense(entry, layer, count)
         if isinstance(entry, self.types.nested):
@@ -97,13 +104,18 @@ class Converter:
     def _adopt(self, entry: QuantizedKVCache, layer: int, count: int) -> QuantizedKVCache:
         if _replaceable(entry) and self.choice is not None and entry.choice != self.choice:
             return self.types.quantized(self.choice, layer=layer, n_layers=count)
-        if isinstance(entry, self.types.quantized):
-            return entry
-        # A core cache, or another host's. Both objects share one namespace, so that the
-        # caller's own reference keeps showing what this host stores.
-        adopted = self.types.quantized.__new__(self.types.quantized)
-        adopted.__dict__ = entry.__dict__
-        return adopted
+        return _reclass(entry, self.types.quantized)
+
+
+def _reclass(entry: Any, kind: type[_Cache]) -> _Cache:
+    """Return a core cache, or another host's, as this host's class."""
+    if isinstance(entry, kind):
+        return entry
+    # Both objects share one namespace, so that the caller's own reference keeps showing what
+    # this host stores.
+    adopted = kind.__new__(kind)
+    adopted.__dict__ = entry.__dict__
+    return adopted
 
 
 def _replaceable(entry: Any) -> bool:

@@ -68,10 +68,10 @@ class Flags:
                 "values take the same scheme in this version; give it once, by kv_quant_scheme "
                 "(--kv-quant-scheme), and widths by kv_key_bits and kv_value_bits"
             )
-        width = next(
-            (w for w in (self.kv_bits, self.kv_key_bits, self.kv_value_bits) if w is not None), None
-        )
-        return scheme_for(width, named[0] if named else None)
+        asked = (self.kv_bits, self.kv_key_bits, self.kv_value_bits)
+        widths = sorted((float(w) for w in asked if w is not None), key=float.is_integer)
+        # any fraction decides: `uniform` stores none
+        return scheme_for(widths[0] if widths else None, named[0] if named else None)
 
     def choose(self) -> SchemeChoice | None:
         """Return the checked choice, or None when the flags ask for a dense cache.

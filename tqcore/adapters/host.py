@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
@@ -13,6 +13,9 @@ from tqcore.adapters.convert import CacheTypes, Converter
 from tqcore.adapters.patches import PatchSet
 from tqcore.adapters.reading import needs_arrays
 from tqcore.schemestring import SchemeChoice
+
+if TYPE_CHECKING:
+    from tqcore.adapters.making import Filled, Listener
 
 
 @frozen
@@ -30,6 +33,7 @@ class Host:
         make_prompt_cache: the host's own, called with ``(target, max_kv_size)``.
         wiring: patches that an enabled model needs.
         routes: patches that make the host's functions take our flags.
+        listeners: told of caches as soon as a prompt is in them.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Host:
     make_prompt_cache: Callable[..., list[Any]] = field(eq=False)
     wiring: PatchSet = field(eq=False)
     routes: PatchSet = field(eq=False)
+    listeners: list[Listener] = field(factory=list, eq=False)
 
     def check(self) -> None:
         """Check that the installed host has every seam.
@@ -59,6 +64,11 @@ class Host:
         self.wiring.add(model_patches(target, self.base))
         return True
 
+    def tell(self, filled: Filled) -> None:
+        """Tell every listener."""
+        for listener in list(self.listeners):
+            listener(filled)
+
     def converter(self, choice: SchemeChoice | None, early: bool = True) -> Converter:
         """Return a converter of this host's caches."""
         return Converter(self.types, choice, early)
@@ -70,6 +80,9 @@ class Host:
         self.routes.acquire(self.name)
 
     def uninstall(self) -> None:
-        """Give the host its own functions back; enabled models stay enabled."""
+        """Give the host its own functions back; enabled models stay enabled.
+
+        What routes attention stays: caches of ours may outlive this call, and everything
+        else passes through it.
+        """
         self.routes.release(self.name)
-        self.wiring.release(self.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
 from collections.abc import Callable, Iterable
@@ -12,11 +13,21 @@ from attrs import field, frozen
 
 @frozen
 class Patch:
-    """Replace ``module.attribute`` by ``wrap(previous)``."""
+    """Replace ``module.attribute`` by ``wrap(previous)``; methods are ``Class.name``."""
 
     module: str
     attribute: str
     wrap: Callable[[Any], Any] = field(eq=False)
+
+    def place(self) -> tuple[Any, str]:
+        """Import and return the object that holds the attribute, and its name there."""
+        *path, name = self.attribute.split(".")
+        return functools.reduce(getattr, path, importlib.import_module(self.module)), name
+
+    def current(self) -> Any:
+        """Return what is there now; a class method as its class holds it."""
+        owner, name = self.place()
+        return vars(owner).get(name, getattr(owner, name, None))
 
 
 class PatchSet:
@@ -63,8 +74,7 @@ class PatchSet:
     def _apply(self, patch: Patch) -> None:
         if patch in self._applied:
             return
-        module = importlib.import_module(patch.module)
-        previous = getattr(module, patch.attribute)
+        previous = patch.current()
         for known, replacement in self._applied.values():
             # a file imported since we began binds our replacement as if it were the host's
             if previous is known or previous is replacement:
@@ -72,12 +82,13 @@ class PatchSet:
                 break
         else:
             replacement = patch.wrap(previous)
-        setattr(module, patch.attribute, replacement)
+        owner, name = patch.place()
+        setattr(owner, name, replacement)
         self._applied[patch] = (previous, replacement)
 
     def _undo(self) -> None:
         for patch, (previous, replacement) in reversed(self._applied.items()):
-            module = importlib.import_module(patch.module)
-            if getattr(module, patch.attribute, None) is replacement:
-                setattr(module, patch.attribute, previous)
+            if patch.current() is replacement:
+                owner, name = patch.place()
+                setattr(owner, name, previous)
         self._applied.clear()

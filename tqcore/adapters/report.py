@@ -8,7 +8,8 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
-from tqcore.cache import LayerReport, QuantizedKVCache
+from tqcore.cache import LayerReport
+from tqcore.cache.base import TokenCache
 
 
 def report(caches: Sequence[Any], reasons: Mapping[int, str] | None = None) -> list[LayerReport]:
@@ -23,10 +24,10 @@ def report(caches: Sequence[Any], reasons: Mapping[int, str] | None = None) -> l
 
 
 def _layer(entry: Any, layer: int, reason: str) -> LayerReport:
-    if isinstance(entry, QuantizedKVCache):
+    if isinstance(entry, TokenCache):
         return entry.report()
     nested = getattr(entry, "caches", entry if isinstance(entry, (list, tuple)) else ())
-    inner = next((c for c in nested if isinstance(c, QuantizedKVCache)), None)
+    inner = next((c for c in nested if isinstance(c, TokenCache)), None)
     if inner is not None:
         return inner.report()
     leaves: Any = tree_flatten(getattr(entry, "state", ()))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import functools
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from tqcore.adapters.batching import Quantizing
 from tqcore.adapters.flags import Flags
 from tqcore.adapters.host import Host
-from tqcore.adapters.reading import NEEDS_ARRAYS, STAYS_DENSE
+from tqcore.adapters.making import CacheMaker, Filled
 from tqcore.adapters.wiring import wire, wiring_of
 from tqcore.schemestring import SchemeChoice
 
-logger = logging.getLogger(__name__)
-
 HostGetter = Callable[[], Host]
+Run = tuple[Any, list[Any] | None, CacheMaker | None]
+"""A model, the caches of its run, and what made them."""
+Prepare = Callable[..., tuple[tuple[Any, ...], Sequence[Run]]]
 
 
 def quantized_caches(
@@ -24,7 +25,7 @@ def quantized_caches(
     choice: SchemeChoice | None,
     caches: list[Any] | None,
     max_kv_size: int | None = None,
-) -> list[Any] | None:
+) -> tuple[list[Any] | None, CacheMaker | None]:
     """Return the caches of one run, converted: by its flags, else as its model is enabled.
 
     Args:
@@ -35,44 +36,53 @@ def quantized_caches(
         max_kv_size: of new ones.
 
     Returns:
-        None where there is nothing to do: the host then asks the model for its caches.
+        The caches and what made them; None twice where there is nothing to do, and the host
+        then makes the caches itself.
     """
-    target = host.target(model)
-    wiring = wiring_of(target)
-    if caches is None:
-        if choice is None:
-            return None
-        make = wiring.make if wiring else functools.partial(host.make_prompt_cache, target)
-        caches = make(max_kv_size)
-    elif not isinstance(caches, list):
-        caches = list(caches)
+    wiring = wiring_of(host.target(model))
+    if caches is None and choice is None and wiring is None:
+        return None, None
     if choice is None and wiring is not None:
-        return wiring.convert(caches)
-    host.wiring.acquire(host.name)
-    if not host.route_attention(model) and choice is not None:
-        logger.warning(STAYS_DENSE, type(model).__module__, NEEDS_ARRAYS)
-        choice = None
-    return host.converter(choice).convert(caches)
+        maker: CacheMaker = wiring
+    else:
+        host.wiring.acquire(host.name)
+        maker = CacheMaker(host, model, choice)
+    if caches is None:
+        caches = (wiring or maker).fresh(max_kv_size)
+    return maker.convert(caches if isinstance(caches, list) else list(caches)), maker
 
 
-def taking_flags(host: HostGetter, prepare: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
+def taking_flags(host: HostGetter, prepare: Prepare) -> Callable[..., Any]:
     """Wrap a generator of tokens: flags are checked and caches converted before it starts.
 
     Args:
         host: of the function.
         prepare: ``prepare(host, choice, args, kwargs)`` puts the converted ``prompt_cache``
-            into the keyword arguments and returns the positional ones.
+            into the keyword arguments; it returns the positional ones, and the caches of each
+            model with what made them.
     """
 
     def wrap(previous: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(previous)
         def generate_step(*args: Any, **kwargs: Any) -> Any:
             choice = Flags.take(kwargs).choose()
-            return previous(*prepare(host(), choice, args, kwargs), **kwargs)
+            args, runs = prepare(host(), choice, args, kwargs)
+            return _telling(host(), previous(*args, **kwargs), runs)
 
         return generate_step
 
     return wrap
+
+
+def _telling(host: Host, tokens: Iterator[Any], runs: Sequence[Run]) -> Iterator[Any]:
+    """Pass tokens on; with the first, the prompt is in the caches."""
+    for token in tokens:
+        for model, caches, maker in runs:
+            if caches is not None and maker is not None and maker.choice is not None:
+                host.tell(Filled(model, maker.choice, caches, maker.reasons))
+        yield token
+        break
+    yield from tokens
 
 
 def loading(host: HostGetter) -> Callable[..., Any]:
@@ -100,9 +110,9 @@ def sized_caches(previous: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(previous)
     def make_prompt_cache(model: Any, max_kv_size: int | None = None) -> Any:
-        wiring = wiring_of(model)
-        if wiring is not None and max_kv_size is not None:
-            return wiring.make(max_kv_size)
+        maker = model.maker if isinstance(model, Quantizing) else wiring_of(model)
+        if maker is not None and max_kv_size is not None:
+            return maker.make(max_kv_size)
         return previous(model, max_kv_size)
 
     return make_prompt_cache

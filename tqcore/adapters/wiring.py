@@ -6,57 +6,40 @@ reaches all of them and touches no other model.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 from tqcore.adapters.host import Host
-from tqcore.adapters.reading import NEEDS_ARRAYS, STAYS_DENSE
+from tqcore.adapters.making import CacheMaker
 from tqcore.schemestring import SchemeChoice
-
-logger = logging.getLogger(__name__)
 
 Watch = Callable[[list[Any], dict[int, str]], None]
 """Called with each list of caches that was made, and why layers of it were left alone."""
 
 
-class Wiring:
+class Wiring(CacheMaker):
     """What ``enable`` put on a model: made once, undone by ``undo``."""
 
     def __init__(
         self, host: Host, model: Any, choice: SchemeChoice, watch: Watch | None = None
     ) -> None:
-        self.host = host
-        self.choice = choice
+        super().__init__(host, model, choice)
         self.watch = watch
-        self._target = host.target(model)
         self._previous = vars(self._target).get("make_cache")
-        self.served = host.route_attention(model)
-        if not self.served:
-            logger.warning(STAYS_DENSE, type(model).__module__, NEEDS_ARRAYS)
         self._target.make_cache = self.make
-        host.wiring.acquire(id(self))  # the model itself would never be freed
+        host.wiring.acquire(host.name)
 
     @property
     def makes_its_own(self) -> bool:
         """Whether the model defines its caches, so that ``max_kv_size`` never applied to it."""
         return self._previous is not None or hasattr(type(self._target), "make_cache")
 
-    def make(self, max_kv_size: int | None = None) -> list[Any]:
-        """Return the model's caches, quantized where the scheme and the layer allow it."""
-        caches = self._dense(max_kv_size)
-        return self.convert(caches)
-
     def convert(self, caches: list[Any]) -> list[Any]:
         """Convert the caches of one run in place, and tell whoever watches."""
-        converter = self.host.converter(self.choice if self.served else None)
-        converter.convert(caches)
-        reasons = converter.reasons
-        if not self.served:
-            reasons = dict.fromkeys(range(len(caches)), NEEDS_ARRAYS)
+        super().convert(caches)
         if self.watch is not None:
-            self.watch(caches, reasons)
+            self.watch(caches, self.reasons)
         return caches
 
     def undo(self) -> None:
@@ -64,9 +47,9 @@ class Wiring:
         del self._target.make_cache
         if self._previous is not None:
             self._target.make_cache = self._previous
-        self.host.wiring.release(id(self))
 
-    def _dense(self, max_kv_size: int | None) -> list[Any]:
+    def fresh(self, max_kv_size: int | None = None) -> list[Any]:
+        """Return the caches that the model has when it is not enabled."""
         if self._previous is not None:
             return list(self._previous())
         if self.makes_its_own:

@@ -18,12 +18,16 @@ from tqcore.errors import TqcoreError, UnknownNameError
 
 COMMANDS: dict[str, str] = {
     "generate": "run a model with a quantized KV cache",
+    "chat": "talk with a model in mlx-vlm's chat",
+    "server": "serve models by mlx-vlm's server",
+    "lm-server": "serve models by mlx-lm's server",
+    "run": "run any Python module with both hosts taking our flags",
     "schemes": "list the schemes that --kv-quant-scheme takes",
     "explain": "show what a scheme stores, what it costs and which kernel serves it",
     "plugins": "list plugins, what they provide and why one failed",
     "demo": "compare schemes on a small real model, offline once fetched",
 }
-"""Subcommands and their one-line help; the module is ``tqcore.cli.<name>``."""
+"""Subcommands and their one-line help; the module is ``tqcore.cli.<name>``, a dash in it _."""
 
 TRACEBACK_VARIABLE = "TQCORE_TRACEBACK"
 """Set to 1 to see where an error was raised instead of its message alone."""
@@ -60,7 +64,7 @@ def _dispatch(arguments: list[str]) -> int:
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
         raise UnknownNameError("command", name, COMMANDS)
-    module = importlib.import_module(f"tqcore.cli.{name}")
+    module = importlib.import_module(f"tqcore.cli.{name.replace('-', '_')}")
     if hasattr(module, "main"):
         return int(module.main(rest))
     args = _parser({name: COMMANDS[name]}, module).parse_args(arguments)

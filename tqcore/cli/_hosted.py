@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -37,14 +37,38 @@ def pick_host(asked: HostName | None) -> InstalledHost:
     Raises:
         HostError: it is not installed, with what to install.
     """
-    for name in [asked] if asked else list(_DISTRIBUTIONS):
-        distribution = _DISTRIBUTIONS[name]
-        if found := installed(distribution):
-            return InstalledHost(name, distribution, found)
+    found = [host for host in _installed() if asked in (None, host.name)]
+    if found:
+        return found[0]
     wanted = asked or "vlm"
     missing = _DISTRIBUTIONS[wanted] if asked else "neither mlx-vlm nor mlx-lm"
     verb = "is not" if asked else "is"
     raise HostError(f'{missing} {verb} installed: pip install "tqcore[{wanted}]"')
+
+
+def installed_hosts() -> list[InstalledHost]:
+    """Return every host that is there.
+
+    Raises:
+        HostError: none is.
+    """
+    pick_host(None)
+    return _installed()
+
+
+def _installed() -> list[InstalledHost]:
+    found = ((name, text, installed(text)) for name, text in _DISTRIBUTIONS.items())
+    return [InstalledHost(name, text, version) for name, text, version in found if version]
+
+
+@contextmanager
+def command_line(program: str, rest: Sequence[str]) -> Iterator[None]:
+    """Give a host, which parses ``sys.argv``, the rest of our line; put ours back after."""
+    ours, sys.argv = sys.argv, [program, *rest]
+    try:
+        yield
+    finally:
+        sys.argv = ours
 
 
 class Run:
@@ -64,18 +88,25 @@ class Run:
     @contextmanager
     def loading(self, module: ModuleType) -> Iterator[None]:
         """Enable every model that ``module.load`` returns meanwhile."""
-        if self.choice is None:
-            yield
-            return
-        host = get_host(self.host)
+        host = get_host(self.host)  # also lets the host read prompt caches that we wrote
         previous = module.load
 
         def load(*args: Any, **kwargs: Any) -> Any:
-            loaded = previous(*args, **kwargs)
-            self._enable(loaded[0])
+            try:
+                loaded = previous(*args, **kwargs)
+            except Exception as error:  # a host has many ways to say that there is no model
+                path = args[0] if args else kwargs.get("path_or_hf_repo")
+                reason = str(error).strip().partition("\n")[0].rstrip(".")
+                raise HostError(
+                    f"{host.name} cannot load {path!r}: {type(error).__name__}: {reason}. "
+                    "Give a local model directory, or the name of one on the hub"
+                ) from error
+            if self.choice is not None:
+                self._enable(loaded[0])
             return loaded
 
-        host.install()
+        if self.choice is not None:
+            host.install()
         module.load = load  # type: ignore[attr-defined]
         try:
             yield
@@ -99,17 +130,7 @@ class Run:
         """Return the one line that says what was applied, or why nothing was."""
         if self.choice is None:
             return "the KV cache is dense: give --kv-quant-scheme or --kv-bits to quantize it"
-        key, value = self.choice.widths.sides()
-        served = (
-            f"scheme {self.choice.text} (keys {key:g}, values {value:g} bits) "
-            f"by {registry().package_of(self.choice.info.name)}"
-        )
-        layers = self._layers()
-        quantized = [layer for layer in layers if layer.quantized_tokens]
-        if quantized:
-            return f"{served}: {len(quantized)} of {len(layers)} layers quantized"
-        why = dict.fromkeys(layer.reason for layer in layers if layer.reason)
-        return f"{served}: nothing was quantized: {'; '.join(why) or 'no cache was made'}"
+        return describe(self.choice, self._layers())
 
     def _enable(self, model: Any) -> None:
         from tqcore.adapters.wiring import wire
@@ -129,3 +150,17 @@ class Run:
         from tqcore.adapters.report import report
 
         return [layer for caches, reasons in self._made for layer in report(caches, reasons)]
+
+
+def describe(choice: SchemeChoice, layers: Sequence[LayerReport]) -> str:
+    """Return which package served which scheme, and how many layers it quantized or why none."""
+    key, value = choice.widths.sides()
+    served = (
+        f"scheme {choice.text} (keys {key:g}, values {value:g} bits) "
+        f"by {registry().package_of(choice.info.name)}"
+    )
+    quantized = [layer for layer in layers if layer.quantized_tokens]
+    if quantized:
+        return f"{served}: {len(quantized)} of {len(layers)} layers quantized"
+    why = dict.fromkeys(layer.reason for layer in layers if layer.reason)
+    return f"{served}: nothing was quantized: {'; '.join(why) or 'no cache was made'}"

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from tqcore.cli import _kv_flags as kv
-from tqcore.cli._hosted import Run, pick_host
+from tqcore.cli._hosted import Run, command_line, pick_host
 
 PROGRAM = "tqcore generate"
 MODULES = {"vlm": "mlx_vlm.generate.dispatch", "lm": "mlx_lm.generate"}
@@ -33,40 +31,25 @@ def main(argv: Sequence[str]) -> int:
         SystemExit: the host's own parser refuses its flags.
     """
     parser = _parser()
-    args, rest = parser.parse_known_args(list(argv))
-    asked_help = any(flag in rest for flag in ("-h", "--help"))
-    if asked_help:
-        parser.print_help()
+    args, rest = kv.split(parser, argv)
     choice = kv.choice_of(args)
     host = pick_host(args.host)
-    if asked_help:
-        print(f"\nFlags of {host.distribution} {host.version}:\n", flush=True)
+    asked_help = kv.show_help(parser, rest, host)
     run = Run(host.name, choice)
     module = importlib.import_module(MODULES[host.name])
-    with run.loading(module), _command_line(rest):
+    with run.loading(module), command_line(PROGRAM, rest):
         module.main()
     if not asked_help:
         run.finish(table=args.kv_report)
     return 0
 
 
-@contextmanager
-def _command_line(rest: list[str]) -> Iterator[None]:
-    """Give the host, which parses ``sys.argv``, the rest of the line; put ours back after."""
-    ours, sys.argv = sys.argv, [PROGRAM, *rest]
-    try:
-        yield
-    finally:
-        sys.argv = ours
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=PROGRAM,
-        description="Run mlx-vlm's or mlx-lm's generate on a quantized KV cache. Every flag "
-        "of the host's own is passed on.",
-        add_help=False,
-        allow_abbrev=False,
+    parser = kv.parser_of(
+        PROGRAM,
+        "Run mlx-vlm's or mlx-lm's generate on a quantized KV cache. Every flag of the host's "
+        "own is passed on.",
     )
+    kv.add_host(parser)
     kv.add_flags(parser)
     return parser

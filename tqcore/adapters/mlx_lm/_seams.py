@@ -30,6 +30,8 @@ SEAMS = (
     Seam("mlx_lm.generate", "generate_step", "convert caches before they are filled", FLAGS),
     Seam("mlx_lm.generate", "speculative_generate_step", "convert caches of both models", FLAGS),
     Seam("mlx_lm.generate", "maybe_quantize_kv_cache", "convert caches of early callers"),
+    Seam("mlx_lm.generate", "BatchGenerator.__init__", "quantize batches by flags", ("model",)),
+    Seam("mlx_lm.generate", "PromptProcessingBatch.generate", "say what was quantized"),
     Seam("mlx_lm.generate", "load", "enable the model of the command line"),
     Seam("mlx_lm.generate", "main", "run the command line"),
     Seam("mlx_lm.utils", "load", "enable models as they are loaded", ("path_or_hf_repo",)),

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from tqcore.cache import QuantizedKVCache
 from tqcore.cache import state as saved
 from tqcore.errors import StateError
+
+if TYPE_CHECKING:
+    from tqcore.adapters.mlx_lm.batch import TqcoreBatchKVCache
+
+GROUP_SIZE = 64
+"""Read by mlx-lm on its way to quantized attention; views make nothing of it."""
 
 
 class TqcoreKVCache(QuantizedKVCache):
@@ -17,8 +24,20 @@ class TqcoreKVCache(QuantizedKVCache):
     so the state carries its own description.
     """
 
-    # read by mlx-lm on its way to quantized attention; views make nothing of it
-    group_size = 64
+    group_size = GROUP_SIZE
+
+    @classmethod
+    def merge(cls, caches: Sequence[QuantizedKVCache]) -> TqcoreBatchKVCache:
+        """Return caches as the rows of a batch, packed bytes as they are.
+
+        mlx-lm makes a cache a prompt, filled from its prompt cache or empty, and merges them.
+
+        Raises:
+            StateError: the caches have different schemes or shapes.
+        """
+        from tqcore.adapters.mlx_lm.batch import TqcoreBatchKVCache
+
+        return TqcoreBatchKVCache.merge(caches)
 
     @property
     def state(self) -> Any:

@@ -38,6 +38,7 @@ def host() -> Host:
     """
     check()
     from tqcore.adapters.mlx_lm.attention import owner_quantized_attention
+    from tqcore.adapters.mlx_lm.batch import TqcoreBatchKVCache
     from tqcore.adapters.mlx_lm.cache import TqcoreKVCache
     from tqcore.adapters.mlx_lm.routes import route_patches
 
@@ -50,7 +51,7 @@ def host() -> Host:
         tested=TESTED,
         seams=SEAMS,
         base=BASE,
-        types=CacheTypes(caches.KVCache, caches.CacheList, TqcoreKVCache),
+        types=CacheTypes(caches.KVCache, caches.CacheList, TqcoreKVCache, TqcoreBatchKVCache),
         target=_itself,
         make_prompt_cache=caches.make_prompt_cache,
         wiring=PatchSet(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tqcore.adapters.batching import batching, prefilled
 from tqcore.adapters.host import Host
 from tqcore.adapters.patches import Patch
-from tqcore.adapters.routes import loading, quantize_cache, quantized_caches, taking_flags
+from tqcore.adapters.routes import Run, loading, quantize_cache, quantized_caches, taking_flags
 from tqcore.schemestring import SchemeChoice
 
 PARAMETERS = ("prompt", "model")
@@ -45,6 +46,8 @@ def route_patches() -> list[Patch]:
         Patch(GENERATE, "generate_step", taking_flags(_host, _prepare)),
         Patch(GENERATE, "speculative_generate_step", taking_flags(_host, _prepare_speculative)),
         Patch(GENERATE, "maybe_quantize_kv_cache", _ours),
+        Patch(GENERATE, "BatchGenerator.__init__", batching(_host)),
+        Patch(GENERATE, "PromptProcessingBatch.generate", prefilled(_host)),
         *(Patch(module, "load", load) for module in ("mlx_lm.utils", "mlx_lm", GENERATE)),
     ]
 
@@ -55,33 +58,34 @@ def _ours(previous: Callable[..., Any]) -> Callable[..., Any]:
 
 def _prepare(
     host: Host, choice: SchemeChoice | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+) -> tuple[tuple[Any, ...], Sequence[Run]]:
     model = (dict(zip(PARAMETERS, args, strict=False)) | kwargs)["model"]
     caches, size = kwargs.get("prompt_cache"), kwargs.get("max_kv_size")
-    kwargs["prompt_cache"] = quantized_caches(host, model, choice, caches, size)
-    return args
+    caches, maker = quantized_caches(host, model, choice, caches, size)
+    kwargs["prompt_cache"] = caches
+    return args, [(model, caches, maker)]
 
 
 def _prepare_speculative(
     host: Host, choice: SchemeChoice | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+) -> tuple[tuple[Any, ...], Sequence[Run]]:
     named = dict(zip((*PARAMETERS, "draft_model"), args, strict=False)) | kwargs
     models = (named["model"], named["draft_model"])
     caches = kwargs.get("prompt_cache")
-    if caches is None and choice is None:
-        return args
     # one list holds the caches of both models, and each has a last layer of its own
     split = len(models[0].layers)
     halves = (None, None) if caches is None else (caches[:split], caches[split:])
-    both = [
-        cache
+    runs: list[Run] = [
+        (model, *quantized_caches(host, model, choice, half))
         for model, half in zip(models, halves, strict=True)
-        for cache in quantized_caches(host, model, choice, half) or ()
     ]
-    if caches is not None:
-        caches[:] = both  # the caller's list, as the host itself would fill it
-    kwargs["prompt_cache"] = both if caches is None else caches
-    return args
+    if any(made is not None for _, made, _ in runs):
+        # one of the two may be enabled alone
+        both = [c for model, made, _ in runs for c in made or host.make_prompt_cache(model)]
+        if caches is not None:
+            caches[:] = both  # the caller's list, as the host itself would fill it
+        kwargs["prompt_cache"] = both if caches is None else caches
+    return args, runs
 
 
 def _host() -> Host:

@@ -34,6 +34,19 @@ SEAMS = (
     Seam("mlx_vlm.generate.common", "maybe_quantize_kv_cache", "convert caches of early callers"),
     Seam("mlx_vlm.generate", "generate_step", "convert caches before they are filled", FLAGS),
     Seam("mlx_vlm.generate", "maybe_quantize_kv_cache", "convert caches of early callers"),
+    Seam(
+        "mlx_vlm.generate.ar",
+        "_make_cache",
+        "quantize batches that are made with flags",
+        ("model", "left_padding", "kv_bits", "kv_quant_scheme", "quantized_kv_start"),
+    ),
+    Seam(
+        "mlx_vlm.generate.ar",
+        "BatchGenerator.__init__",
+        "quantize continuous batching by flags",
+        ("model", "kv_bits", "kv_quant_scheme", "quantized_kv_start"),
+    ),
+    Seam("mlx_vlm.generate.ar", "PromptProcessingBatch.generate", "say what was quantized"),
     Seam("mlx_vlm.generate.dispatch", "generate_step", "reach generate and stream_generate"),
     Seam("mlx_vlm.generate.dispatch", "kv_quant_from_legacy", "take prefix-cache rows dense"),
     Seam("mlx_vlm.generate.dispatch", "load", "enable the model of the command line"),
@@ -41,3 +54,18 @@ SEAMS = (
     Seam("mlx_vlm.utils", "load", "enable models as they are loaded", ("path_or_hf_repo",)),
     Seam("mlx_vlm", "load", "enable models as they are loaded"),
 )
+
+SERVER_SEAMS = (
+    Seam("mlx_vlm.server.cli", "main", "run the server"),
+    Seam("mlx_vlm.server.generation", "load", "name the models in notices"),
+    Seam("mlx_vlm.server.runtime_config", "RuntimeConfig.from_env", "start with our settings"),
+    Seam(
+        "mlx_vlm.server.runtime_config",
+        "RuntimeConfig.apply_changes",
+        "refuse settings that name nothing",
+        ("payload", "op"),
+    ),
+    Seam("mlx_vlm.server.runtime_config", "RuntimeConfig.current", "check changes on a copy"),
+    Seam("mlx_vlm.server.runtime_config", "_KNOB_SPEC", "list the registered schemes"),
+)
+"""Checked when the server is used: importing it takes a while."""

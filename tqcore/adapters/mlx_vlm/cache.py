@@ -2,59 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
-from mlx_vlm.models.cache import CacheMemory
 from mlx_vlm.turboquant import TurboQuantKVCache
 
-from tqcore.adapters.attention import attend
+from tqcore.adapters.mlx_vlm.attention import VlmAttention
 from tqcore.cache import QuantizedKVCache
 from tqcore.cache import state as saved
-from tqcore.cache.view import CacheView
+from tqcore.errors import StateError
+
+if TYPE_CHECKING:
+    from tqcore.adapters.mlx_vlm.batch import VlmBatchQuantizedKVCache
 
 
-class _Hidden:
-    """An attribute that a base class has and this one must not: ``hasattr`` says no."""
-
-    def __set_name__(self, owner: type[Any], name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
-        raise AttributeError(f"{self.name}: this cache does not have mlx-vlm's codecs")
-
-
-class VlmQuantizedKVCache(QuantizedKVCache, TurboQuantKVCache):  # type: ignore[misc]
+class VlmQuantizedKVCache(VlmAttention, QuantizedKVCache, TurboQuantKVCache):  # type: ignore[misc]
     """A quantized cache that mlx-vlm routes to; its base's ``__init__`` is never called.
 
-    ``mlx_vlm.models.base`` hands ``TurboQuantKVCache`` instances their own attention:
-    ``decode_attention`` for one query, ``prefill_attention`` for more, and ``dequantize``
-    for what has neither.
+    mlx-vlm takes a cache that has both ``filter`` and ``extend`` for a batch, so this one
+    has neither.
     """
 
-    quantized_attention = _Hidden()
-    zero_row_tail = _Hidden()
+    # Continuous batching: a fresh cache becomes the batch's, a filled one a row of it.
 
-    def decode_attention(
-        self,
-        queries: mx.array,
-        keys_state: Any = None,
-        values_state: Any = None,
-        scale: float = 1.0,
-        mask: mx.array | str | None = None,
-    ) -> mx.array:
-        """Attend with ``[B, Hq, L, Dk]`` queries; plain arrays take dense attention."""
-        if keys_state is None:
-            return self.attend(queries, scale=scale, mask=mask)
-        return attend(queries, keys_state, values_state, scale=scale, mask=mask)
+    def to_batch(self, left_padding: Iterable[int]) -> VlmBatchQuantizedKVCache:
+        """Return an empty cache of many rows under the same scheme.
 
-    prefill_attention = decode_attention
+        Args:
+            left_padding: tokens of padding before each row.
 
-    def dequantize(self, keys: Any = None, values: Any = None) -> tuple[mx.array, mx.array]:
-        """Return real keys and values ``[B, H, T, D]``; plain arrays as they are."""
-        if keys is not None and not isinstance(keys, CacheView):
-            return keys, values
-        return super().dequantize(keys, values)
+        Raises:
+            StateError: this cache holds tokens, which ``merge`` would keep.
+        """
+        from tqcore.adapters.mlx_vlm.batch import VlmBatchQuantizedKVCache
+
+        if not self.empty():
+            raise StateError(f"to_batch of a cache of {self.offset} tokens: use merge([cache])")
+        return VlmBatchQuantizedKVCache(
+            left_padding,
+            self.choice,
+            layer=self.layer,
+            n_layers=self.n_layers,
+            left_dense=self.left_dense,
+        )
+
+    @classmethod
+    def merge(cls, caches: Sequence[QuantizedKVCache]) -> VlmBatchQuantizedKVCache:
+        """Return caches as the rows of a batch, packed bytes as they are.
+
+        Raises:
+            StateError: the caches have different schemes or shapes.
+        """
+        from tqcore.adapters.mlx_vlm.batch import VlmBatchQuantizedKVCache
+
+        return VlmBatchQuantizedKVCache.merge(caches)
+
+    # The prefix cache of mlx-vlm, in its "exact" mode: packed bytes are kept and come back.
 
     @property
     def dequantize_for_apc(self) -> Any:
@@ -67,15 +71,6 @@ class VlmQuantizedKVCache(QuantizedKVCache, TurboQuantKVCache):  # type: ignore[
         if self.empty():
             raise AttributeError("dequantize_for_apc: prefix snapshots of this cache are packed")
         return self.dequantize
-
-    def memory_profile(self, token_count: int) -> Any:
-        """Return mlx-vlm's description of this cache's memory."""
-        held = self.offset
-        return CacheMemory(
-            source_bytes=self.nbytes, bytes_per_token=self.nbytes / held if held else 0
-        )
-
-    # The prefix cache of mlx-vlm, in its "exact" mode: packed bytes are kept and come back.
 
     def prefix_cache_snapshot(self) -> dict[str, Any]:
         """Return what ``prefix_cache_restore`` takes: packed arrays and their description."""
@@ -93,6 +88,10 @@ class VlmQuantizedKVCache(QuantizedKVCache, TurboQuantKVCache):  # type: ignore[
         """Reserve nothing: storage grows by itself."""
         return ()
 
-    def prefix_cache_merge(self, rows: Any, prefix_lens: Any) -> None:
-        """Return None: rows of one sequence each are not merged into a batch."""
-        return None
+    def prefix_cache_merge(
+        self, rows: Sequence[Any], prefix_lens: Sequence[int]
+    ) -> VlmBatchQuantizedKVCache | None:
+        """Return warm and cold rows as one batch, or None for rows that are not all ours."""
+        if not rows or not all(isinstance(row, VlmQuantizedKVCache) for row in rows):
+            return None
+        return self.merge(rows)

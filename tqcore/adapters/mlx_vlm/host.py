@@ -37,6 +37,7 @@ def host() -> Host:
         HostError: as ``check``.
     """
     check()
+    from tqcore.adapters.mlx_vlm.batch import VlmBatchQuantizedKVCache
     from tqcore.adapters.mlx_vlm.cache import VlmQuantizedKVCache
     from tqcore.adapters.mlx_vlm.routes import route_patches
 
@@ -47,7 +48,9 @@ def host() -> Host:
         tested=TESTED,
         seams=SEAMS,
         base=BASE,
-        types=CacheTypes(caches.KVCache, caches.CacheList, VlmQuantizedKVCache),
+        types=CacheTypes(
+            caches.KVCache, caches.CacheList, VlmQuantizedKVCache, VlmBatchQuantizedKVCache
+        ),
         target=_language_model,
         make_prompt_cache=caches.make_prompt_cache,
         wiring=PatchSet(

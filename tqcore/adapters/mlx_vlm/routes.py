@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tqcore.adapters.batching import Quantizing, batching, prefilled
+from tqcore.adapters.flags import Flags
 from tqcore.adapters.host import Host
 from tqcore.adapters.patches import Patch
-from tqcore.adapters.routes import loading, quantize_cache, quantized_caches, taking_flags
+from tqcore.adapters.routes import Run, loading, quantize_cache, quantized_caches, taking_flags
 from tqcore.schemestring import SchemeChoice
 
 PARAMETERS = ("input_ids", "model", "pixel_values", "mask")
@@ -60,6 +64,9 @@ def route_patches() -> list[Patch]:
             Patch(module, "maybe_quantize_kv_cache", _ours)
             for module in (f"{generate}.common", f"{generate}.ar", generate)
         ),
+        Patch(f"{generate}.ar", "_make_cache", making_batches),
+        Patch(f"{generate}.ar", "BatchGenerator.__init__", batching(_host)),
+        Patch(f"{generate}.ar", "PromptProcessingBatch.generate", prefilled(_host)),
         # A prefix-cache hit would come back in mlx-vlm's own codec, or refuse our schemes.
         Patch(f"{generate}.dispatch", "kv_quant_from_legacy", lambda _: _dense_prefix),
         *(Patch(m, "load", load) for m in ("mlx_vlm.utils", "mlx_vlm", f"{generate}.dispatch")),
@@ -76,14 +83,30 @@ def _dense_prefix(*_args: Any, **_kwargs: Any) -> None:
 
 def _prepare(
     host: Host, choice: SchemeChoice | None, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, ...]:
+) -> tuple[tuple[Any, ...], Sequence[Run]]:
     kwargs.update(zip(PARAMETERS, args, strict=False))
     # a text prompt has neither, and mlx-vlm has no defaults for them
     kwargs.setdefault("pixel_values", None)
     kwargs.setdefault("mask", None)
     caches, size = kwargs.get("prompt_cache"), kwargs.get("max_kv_size")
-    kwargs["prompt_cache"] = quantized_caches(host, kwargs["model"], choice, caches, size)
-    return ()
+    caches, maker = quantized_caches(host, kwargs["model"], choice, caches, size)
+    kwargs["prompt_cache"] = caches
+    return (), [(kwargs["model"], caches, maker)]
+
+
+def making_batches(previous: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap ``_make_cache``: with our flags, the model's caches are quantized, then batched."""
+    names = tuple(inspect.signature(previous).parameters)
+
+    @functools.wraps(previous)
+    def _make_cache(*args: Any, **kwargs: Any) -> Any:
+        named = dict(zip(names, args, strict=False)) | kwargs
+        choice = Flags.take(named).choose()
+        if choice is not None:
+            named["model"] = Quantizing(_host(), named["model"], choice)
+        return previous(**named)
+
+    return _make_cache
 
 
 def _host() -> Host:

@@ -1,0 +1,76 @@
+"""Making the caches of one model: which scheme, whether its layers can take it, and word of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from tqcore.adapters.host import Host
+from tqcore.adapters.reading import NEEDS_ARRAYS, STAYS_DENSE
+from tqcore.schemestring import SchemeChoice
+
+logger = logging.getLogger(__name__)
+
+
+class CacheMaker:
+    """Makes and converts the caches of one model.
+
+    Args:
+        host: of the model.
+        model: as the host's function got it.
+        choice: what to store; None only adopts quantized caches that a caller made.
+
+    Attributes:
+        served: whether the model's layers can be handed views; if not, it stays dense.
+        reasons: why layers of the latest caches were left alone.
+    """
+
+    def __init__(self, host: Host, model: Any, choice: SchemeChoice | None) -> None:
+        self.host = host
+        self.choice = choice
+        self.reasons: dict[int, str] = {}
+        self._target = host.target(model)
+        self.served = host.route_attention(model)
+        if not self.served and choice is not None:
+            logger.warning(STAYS_DENSE, type(model).__module__, NEEDS_ARRAYS)
+
+    def make(self, max_kv_size: int | None = None) -> list[Any]:
+        """Return the model's caches, quantized where the scheme and the layer allow it."""
+        return self.convert(self.fresh(max_kv_size))
+
+    def fresh(self, max_kv_size: int | None = None) -> list[Any]:
+        """Return the caches that the model has without this maker."""
+        return self.host.make_prompt_cache(self._target, max_kv_size)
+
+    def convert(self, caches: list[Any]) -> list[Any]:
+        """Convert the caches of one run in place."""
+        converter = self.host.converter(self.choice if self.served else None)
+        converter.convert(caches)
+        self.reasons = converter.reasons
+        if not self.served and self.choice is not None:
+            self.reasons = dict.fromkeys(range(len(caches)), NEEDS_ARRAYS)
+        return caches
+
+
+@frozen
+class Filled:
+    """The caches of a run, told once its prompt is in them.
+
+    Args:
+        model: that made them; what the host's loop calls.
+        choice: what they were to store.
+        caches: one entry a layer.
+        reasons: why layers were left alone.
+    """
+
+    model: Any = field(eq=False)
+    choice: SchemeChoice
+    caches: list[Any] = field(eq=False)
+    reasons: Mapping[int, str] = field(eq=False)
+
+
+Listener = Callable[[Filled], None]
+"""Called in the thread that generates."""
