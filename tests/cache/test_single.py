@@ -2,40 +2,18 @@
 
 import copy
 import gc
-import itertools
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
 import tqcore
+from tests.cache.helpers import SCHEMES, decoded, f64, flat, kv
 from tqcore.attention import blocks
 from tqcore.attention.naive import attention
 from tqcore.cache import QuantizedKVCache, TurboQuantKVCache
 from tqcore.cache.storage import STEP
 from tqcore.errors import OptionError, ShapeError, StateError, TqcoreError, WidthError
-
-SCHEMES = ["turboquant", "uniform", "turboquant:rotation=identity,scale=norm"]
-
-
-def kv(tokens: int, heads: int = 2, dim: int = 64, value_dim: int | None = None, seed: int = 0,
-       dtype: mx.Dtype = mx.float32, batch: int = 1):  # fmt: skip
-    rng = np.random.default_rng(seed)
-    k = rng.standard_normal((batch, heads, tokens, dim)) * 3 + 1
-    v = rng.standard_normal((batch, heads, tokens, value_dim or dim))
-    return mx.array(k).astype(dtype), mx.array(v).astype(dtype)
-
-
-def f64(x: mx.array) -> np.ndarray:
-    return np.array(x.astype(mx.float32)).astype(np.float64)
-
-
-def flat(cache: QuantizedKVCache) -> list[mx.array]:
-    return [array for side in cache.state for array in side]
-
-
-def decoded(cache: QuantizedKVCache) -> tuple[np.ndarray, np.ndarray]:
-    return f64(cache.expand("key", 0, cache.offset)), f64(cache.expand("value", 0, cache.offset))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -159,25 +137,6 @@ def test_chunks_do_not_matter(scheme):
         assert mx.array_equal(one, other)
 
 
-def test_start_keeps_tokens_dense_until_then_packs_all():
-    cache = QuantizedKVCache("turboquant", 4, start=10)
-    keys, values = kv(12)
-    cache.update_and_fetch(keys[:, :, :9], values[:, :, :9])
-    assert not cache.is_quantized
-    assert mx.array_equal(cache.dequantize()[0], keys[:, :, :9])
-    assert "starts at 10" in cache.report().reason
-    cache.update_and_fetch(keys[:, :, 9:], values[:, :, 9:])
-    direct = QuantizedKVCache("turboquant", 4)
-    direct.update_and_fetch(keys, values)
-    assert cache.is_quantized
-    assert cache.report().quantized_tokens == 12
-    assert mx.array_equal(cache.keys, direct.keys)
-    assert cache.nbytes == direct.nbytes
-    cache.trim(11)
-    cache.update_and_fetch(keys[:, :, :1], values[:, :, :1])
-    assert cache.report().quantized_tokens == 2, "once packed, always packed"
-
-
 def test_memory_is_what_the_buffers_hold():
     cache = QuantizedKVCache("turboquant", 3.5)
     cache.update_and_fetch(*kv(1, 4, 128))
@@ -228,63 +187,6 @@ def test_copies_are_independent():
     assert (np.array(cache.keys) == words).all()
 
 
-@pytest.mark.parametrize("start", [0, 100])
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_restored_caches_decode_bit_for_bit(scheme, start):
-    cache = QuantizedKVCache(scheme, 4, start=start, layer=1, n_layers=3)
-    cache.update_and_fetch(*kv(20, dtype=mx.bfloat16))
-    twin = QuantizedKVCache.from_state(cache.state, cache.meta_state)
-    more = kv(4, seed=5, dtype=mx.bfloat16)
-    q = mx.random.normal((1, 4, 4, 64), key=mx.random.key(0)).astype(mx.bfloat16)
-    outs = [
-        c.attend(q, *c.update_and_fetch(*more), scale=0.125, mask="causal") for c in (cache, twin)
-    ]
-    assert mx.array_equal(*outs)
-    assert twin.meta_state == cache.meta_state
-    assert twin.report() == cache.report()
-
-
-def test_an_empty_cache_survives_its_state():
-    cache = QuantizedKVCache("turboquant", 2)
-    twin = QuantizedKVCache.from_state(cache.state, cache.meta_state)
-    twin.update_and_fetch(*kv(3))
-    assert (twin.offset, twin.bits) == (3, 2)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda m: m.replace('"format":1', '"format":9'), "format 9"),
-        (lambda m: m.replace('"scheme":"turboquant"', '"scheme":"tubroquant"'), "did you mean"),
-        (lambda m: m.replace('"seed":0', '"seed":5'), "now means"),
-        (lambda m: m.replace("u32le/1", "u32le/0"), "u32le/0"),
-        (lambda m: m.replace('"tokens":[20,0]', '"tokens":[21,0]'), "number of tokens"),
-        (lambda m: m.replace('"dims":[64,64]', '"dims":[32,64]'), "words"),
-        (lambda m: m.replace("float32", "load"), "unreadable"),
-        (lambda m: m[:-9], "unreadable"),
-        (lambda m: "[]", "unreadable"),
-    ],
-)
-def test_state_that_does_not_fit_is_refused(change, message):
-    cache = QuantizedKVCache("turboquant", 4)
-    cache.update_and_fetch(*kv(20))
-    changed = change(cache.meta_state)
-    assert changed != cache.meta_state
-    with pytest.raises(StateError, match=message):
-        QuantizedKVCache.from_state(cache.state, changed)
-
-
-def test_state_arrays_that_do_not_fit_are_refused():
-    cache = QuantizedKVCache("turboquant", 4)
-    cache.update_and_fetch(*kv(20))
-    keys, values = cache.state
-    for bad in ([keys, values[:1]], [[keys[0][..., :3], keys[1]], values], [keys], 3):
-        with pytest.raises(StateError):
-            QuantizedKVCache.from_state(bad, cache.meta_state)
-    with pytest.raises(StateError, match="from_state"):
-        QuantizedKVCache("turboquant", 4).state = cache.state
-
-
 @pytest.mark.parametrize(
     ("keys", "values"),
     [
@@ -331,23 +233,6 @@ def test_mistakes_are_errors_before_any_array(scheme, kwargs, error):
         tqcore.make_caches(scheme, 4, **kwargs)
 
 
-def test_fractions_are_met_over_the_cache():
-    caches = tqcore.make_caches("turboquant:skip=none", 30, 4.2)
-    for cache in caches:
-        cache.update_and_fetch(*kv(1, 3, 64))
-    widths = [c.spec.bits for cache in caches for c in cache.tokens.codecs]
-    assert sum(widths) / len(widths) == pytest.approx(4.2, abs=0.5 / 64 / 60)
-
-
-def test_make_caches_leaves_the_last_layer_dense():
-    caches = tqcore.make_caches("turboquant", 4, 4)
-    for cache in caches:
-        cache.update_and_fetch(*kv(4))
-    assert [cache.is_quantized for cache in caches] == [True, True, True, False]
-    assert caches[-1].report().reason == "skip=last"
-    assert caches[-1].report().kind == "dense"
-
-
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16, mx.float32])
 def test_the_largest_numbers_keep_a_finite_scale_and_their_direction(dtype):
     top = float(mx.finfo(dtype).max)
@@ -369,61 +254,6 @@ def test_infinite_and_missing_numbers_give_finite_attention():
     views = cache.update_and_fetch(keys, values)
     out = cache.attend(mx.ones((1, 2, 1, 64)) * 1e-30, *views, scale=1.0)
     assert mx.isfinite(out).all().item()
-
-
-def test_a_dense_window_is_packed_in_batches():
-    cache = QuantizedKVCache("turboquant:window=16", 4)
-    keys, values = kv(200)
-    dense = []
-    for t in range(200):
-        cache.update_and_fetch(keys[:, :, t : t + 1], values[:, :, t : t + 1])
-        dense.append(cache.tokens.dense.length)
-    packings = sum(b < a for a, b in itertools.pairwise(dense))
-    assert min(dense[16:]) == 16
-    assert packings == (200 - 16) // 65, "a batch a time, not a token a step"
-    recent = cache.dequantize()[0][:, :, -16:]
-    assert mx.array_equal(recent, keys[:, :, -16:])
-    short = QuantizedKVCache("turboquant:window=16", 4)
-    short.update_and_fetch(keys[:, :, :9], values[:, :, :9])
-    assert "latest 16 stay dense" in short.report().reason
-
-
-def test_sinks_are_exact_and_attended_once():
-    cache = QuantizedKVCache("turboquant:sinks=4", 2)
-    keys, values = kv(40)
-    keys = mx.concatenate([keys[:, :, :4] * 20, keys[:, :, 4:]], axis=2)
-    views = cache.update_and_fetch(keys, values)
-    assert mx.array_equal(cache.dequantize()[0][:, :, :4], keys[:, :, :4])
-    q = mx.random.normal((1, 2, 3, 64), key=mx.random.key(0))
-    got = cache.attend(q, *views, scale=0.1, mask="causal")
-    want = attention(f64(q), *decoded(cache), scale=0.1, mask="causal")
-    np.testing.assert_allclose(f64(got), want, atol=3e-5)
-    array = mx.array(np.random.default_rng(0).random((1, 2, 3, 40)) < 0.5)
-    got = cache.attend(q, *views, scale=0.1, mask=array)
-    want = attention(f64(q), *decoded(cache), scale=0.1, mask=np.array(array))
-    np.testing.assert_allclose(f64(got), want, atol=3e-5)
-
-
-def test_layers_take_their_own_widths():
-    caches = tqcore.make_caches("turboquant:skip=none,layers=0-1:k8v4,3:k2v2", 4, 3.5)
-    for cache in caches:
-        cache.update_and_fetch(*kv(4))
-    widths = [tuple(codec.spec.bits for codec in cache.tokens.codecs) for cache in caches]
-    assert widths == [(8, 4), (8, 4), (3, 4), (2, 2)]
-    for text in ("layers=0-1", "layers=3-1:k4v4", "layers=0:k9v4", "sinks=-1", "window=x"):
-        with pytest.raises(TqcoreError):
-            tqcore.make_caches(f"turboquant:{text}", 4)
-
-
-@pytest.mark.parametrize("options", ["sinks=4", "window=8", "sinks=4,window=8"])
-def test_policies_survive_their_state(options):
-    cache = QuantizedKVCache(f"turboquant:{options}", 4)
-    cache.update_and_fetch(*kv(100))
-    cache.update_and_fetch(*kv(3, seed=1))
-    twin = QuantizedKVCache.from_state(cache.state, cache.meta_state)
-    q = mx.random.normal((1, 2, 1, 64), key=mx.random.key(0))
-    outs = [c.attend(q, *c.update_and_fetch(*kv(1, seed=2)), scale=0.1) for c in (cache, twin)]
-    assert mx.array_equal(*outs)
 
 
 def test_field_case_11_a_long_cache_is_expanded_one_block_at_a_time(monkeypatch):
