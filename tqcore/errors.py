@@ -21,13 +21,12 @@ class UnknownNameError(TqcoreError, LookupError):
     ) -> None:
         known = sorted(known)
         self.kind, self.asked, self.known = kind, asked, known
-        parts = [f"unknown {kind} {asked!r}"]
-        if close := suggest(asked, known):
-            parts.append(f"did you mean {close!r}?")
-        parts.append(f"known: {', '.join(known) if known else 'none'}")
+        close = suggest(asked, known)
+        hint = f" did you mean {close!r}?" if close else ""
+        message = f"unknown {kind} {asked!r};{hint} known: {', '.join(known) if known else 'none'}"
         if failed := list(failures):
-            parts.append(f"plugins that failed to load: {', '.join(failed)} (see `tqcore plugins`)")
-        super().__init__("; ".join(parts))
+            message += f"; plugins that failed to load: {', '.join(failed)} (see `tqcore plugins`)"
+        super().__init__(message)
 
 
 class DuplicateNameError(TqcoreError, ValueError):
