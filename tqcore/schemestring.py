@@ -82,7 +82,7 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
 
 
 def choose(
-    text: str,
+    text: str | SchemeChoice,
     bits: float | None = None,
     key_bits: float | None = None,
     value_bits: float | None = None,
@@ -91,9 +91,13 @@ def choose(
 ) -> SchemeChoice:
     """Turn a scheme string and widths into a checked choice; builds no codec.
 
+    A choice that was checked before is returned as it is, whatever the other arguments.
+
     Raises:
         UnknownNameError, OptionError, WidthError: before any model is loaded.
     """
+    if isinstance(text, SchemeChoice):
+        return text
     name, options = parse(text)
     info = (known or registry()).scheme(name)
     widths = Widths(bits, key_bits, value_bits).with_default(info.default_bits)

@@ -88,9 +88,8 @@ def enable(
     """
     from tqcore.adapters.wiring import wire
 
-    if isinstance(scheme, str):
-        scheme = choose(scheme, bits, key_bits, value_bits, quantized_kv_start)
-    return wire(get_host(host or host_of(model)), model, scheme)
+    choice = choose(scheme, bits, key_bits, value_bits, quantized_kv_start)
+    return wire(get_host(host or host_of(model)), model, choice)
 
 
 def disable(model: Any, *, host: HostName | None = None) -> bool:

@@ -119,7 +119,7 @@ class TokenCache(Attending):
 
     # Writing
 
-    def append(self, keys: mx.array, values: mx.array) -> tuple[CacheView, CacheView]:
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[CacheView, CacheView]:
         """Append ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values; return views of all.
 
         Raises:
@@ -137,8 +137,8 @@ class TokenCache(Attending):
         tokens.append(keys, values, pack=pack)
         return CacheView(self, "key", 0, length), CacheView(self, "value", 0, length)
 
-    def drop(self, count: int) -> int:
-        """Forget the last ``count`` tokens, at most all; return how many.
+    def trim(self, count: int) -> int:
+        """Forget the last ``count`` tokens of every row, at most all; return how many.
 
         Raises:
             StateError: ``count`` is negative.

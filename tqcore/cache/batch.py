@@ -18,7 +18,6 @@ from tqcore.cache.join import join
 from tqcore.cache.masks import make_batch_mask
 from tqcore.cache.single import QuantizedKVCache
 from tqcore.cache.sinks import Sinks
-from tqcore.cache.view import CacheView
 from tqcore.errors import StateError
 from tqcore.schemestring import SchemeChoice, choose
 
@@ -55,9 +54,8 @@ class BatchQuantizedKVCache(TokenCache):
         n_layers: int = 1,
         left_dense: str | None = None,
     ) -> None:
-        if isinstance(scheme, str):
-            scheme = choose(scheme, bits, key_bits, value_bits, start)
-        self.setup(scheme, layer, n_layers, left_dense)
+        choice = choose(scheme, bits, key_bits, value_bits, start)
+        self.setup(choice, layer, n_layers, left_dense)
         self.padding = [int(count) for count in left_padding]
 
     def setup(
@@ -106,22 +104,6 @@ class BatchQuantizedKVCache(TokenCache):
         return sum(self.length - count for count in self.padding)
 
     # Tokens
-
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[CacheView, CacheView]:
-        """Append ``[B, H, n, D]`` keys and values to every row; return views of the timeline.
-
-        Raises:
-            ShapeError: not four axes, or not the rows, heads and dims of before.
-        """
-        return self.append(keys, values)
-
-    def trim(self, count: int) -> int:
-        """Forget the last ``count`` tokens of every row, at most all; return how many.
-
-        Raises:
-            StateError: ``count`` is negative.
-        """
-        return self.drop(count)
 
     def starts(self) -> list[int]:
         """Return the position of the next token in each row; negative before padding."""

@@ -30,13 +30,12 @@ def make_caches(
     Raises:
         UnknownNameError, OptionError, WidthError: as ``tqcore.schemestring.choose``.
     """
-    if isinstance(scheme, str):
-        scheme = choose(scheme, bits, key_bits, value_bits, start)
+    choice = choose(scheme, bits, key_bits, value_bits, start)
     if host != "core":
         from tqcore.adapters import make_caches as host_caches
 
-        return list(host_caches(scheme, n_layers, host))
-    return [layer_cache(QuantizedKVCache, scheme, layer, n_layers) for layer in range(n_layers)]
+        return list(host_caches(choice, n_layers, host))
+    return [layer_cache(QuantizedKVCache, choice, layer, n_layers) for layer in range(n_layers)]
 
 
 def layer_cache(

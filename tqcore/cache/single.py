@@ -9,7 +9,6 @@ import mlx.core as mx
 from tqcore.cache import state as saved
 from tqcore.cache.base import TokenCache
 from tqcore.cache.masks import make_mask
-from tqcore.cache.view import CacheView
 from tqcore.schemestring import SchemeChoice, choose
 
 
@@ -40,22 +39,13 @@ class QuantizedKVCache(TokenCache):
         n_layers: int = 1,
         left_dense: str | None = None,
     ) -> None:
-        if not isinstance(scheme, SchemeChoice):
-            scheme = choose(scheme, bits, key_bits, value_bits, start)
-        self.setup(scheme, layer, n_layers, left_dense)
+        choice = choose(scheme, bits, key_bits, value_bits, start)
+        self.setup(choice, layer, n_layers, left_dense)
 
     @property
     def offset(self) -> int:
         """Tokens held."""
         return self.length
-
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[CacheView, CacheView]:
-        """Append ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values; return views of all.
-
-        Raises:
-            ShapeError: not four axes, or not the batch, heads and dims of before.
-        """
-        return self.append(keys, values)
 
     @classmethod
     def from_cache(
@@ -70,14 +60,6 @@ class QuantizedKVCache(TokenCache):
         Further arguments as the constructor's.
         """
         return cls(scheme, bits, **kwargs)._take(cache)
-
-    def trim(self, count: int) -> int:
-        """Forget the last ``count`` tokens, at most all; return how many.
-
-        Raises:
-            StateError: ``count`` is negative.
-        """
-        return self.drop(count)
 
     def make_mask(
         self, n: int, return_array: bool = False, window_size: int | None = None
