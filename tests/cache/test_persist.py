@@ -119,11 +119,11 @@ def test_other_files_are_refused(tmp_path):
 
 
 def test_what_cannot_be_written_is_named(tmp_path):
-    class RotatingKVCache:
+    class ArraysCache:
         keys = values = None
 
-    with pytest.raises(StateError, match="layer 1 is a RotatingKVCache"):
-        save_caches(tmp_path / "c.safetensors", [*filled(layers=1), RotatingKVCache()])
+    with pytest.raises(StateError, match="layer 1 is a ArraysCache"):
+        save_caches(tmp_path / "c.safetensors", [*filled(layers=1), ArraysCache()])
     assert not list(tmp_path.iterdir())
 
 

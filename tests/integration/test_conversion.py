@@ -67,7 +67,7 @@ def test_a_filled_cache_is_encoded_once_it_is_past_the_start(host: str) -> None:
 
 
 @BOTH
-def test_case_10_rotating_caches_are_kept(host: str) -> None:
+def test_short_sliding_windows_are_kept(host: str) -> None:
     kinds = host_caches(host)
     caches = [kinds.RotatingKVCache(max_size=4), kinds.KVCache(), kinds.KVCache(), kinds.KVCache()]
     quantize(host, caches)

@@ -143,7 +143,7 @@ def test_max_kv_size_is_kept_where_the_model_has_no_cache_of_its_own(
     steps(host, model, max_kv_size=16)
     caches, reasons = seen[-1]
     assert {type(c).__name__ for c in caches} == {"RotatingKVCache"}
-    assert reasons[0] == "RotatingKVCache is kept as it is"
+    assert reasons[0] == "sliding window of 16 tokens, packed from rotating=512 on"
     steps(host, model)
     assert packed(seen[-1][0]) == [True, True, True, False]
 

@@ -14,7 +14,7 @@ from tqcore.adapters.reading import NEEDS_ARRAYS
 from tqcore.adapters.report import report
 
 BOTH = pytest.mark.parametrize("host", ["vlm", "lm"])
-ROTATING = "RotatingKVCache is kept as it is"
+SHORT = "sliding window of 16 tokens, packed from rotating=512 on"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_windows_sinks_and_shared_keys_stay_near_dense(
     moved, layers = run(host, family_dir(family))
     assert moved < 0.25
     for layer in layers:
-        assert (layer.kind == "quantized") is not (layer.reason == ROTATING)
+        assert (layer.kind == "quantized") is not (layer.reason == SHORT)
     assert any(layer.kind == "quantized" for layer in layers)
 
 

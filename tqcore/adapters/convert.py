@@ -1,22 +1,27 @@
 """Turning a list of host caches into quantized ones: which entries, and why the others stay.
 
 The rules are the ones people know from mlx-vlm: an empty dense cache is replaced before it
-sees a token, a filled one is encoded once, rotating and recurrent caches stay, nested lists
-are walked, and what the scheme's ``skip`` option names stays dense.
+sees a token, a filled one is encoded once, recurrent caches stay, nested lists are walked,
+and what the scheme's ``skip`` option names stays dense. Sliding windows are packed too, from
+the size that the ``rotating`` option names.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from attrs import field, frozen
 
-from tqcore.cache import BatchQuantizedKVCache, QuantizedKVCache
+from tqcore.cache import (
+    BatchQuantizedKVCache,
+    BatchRotatingQuantizedKVCache,
+    QuantizedKVCache,
+    RotatingQuantizedKVCache,
+)
 from tqcore.cache.base import TokenCache
+from tqcore.cache.window import Windowed
 from tqcore.layers import skipped
 from tqcore.schemestring import SchemeChoice
-
-_Cache = TypeVar("_Cache", bound=TokenCache)
 
 
 @frozen
@@ -26,15 +31,32 @@ class CacheTypes:
     Args:
         dense: the host's plain cache; exactly this type is replaced, since a subclass may
             hold state that a quantized cache would lose.
+        sliding: the host's sliding-window cache; likewise.
         nested: the host's list of caches for one layer.
         quantized: our class, in the shape that this host's attention expects.
         batch: our class for many sequences.
+        rotating, batch_rotating: the same for sliding windows.
     """
 
     dense: type[Any]
+    sliding: type[Any]
     nested: type[Any]
     quantized: type[QuantizedKVCache]
     batch: type[BatchQuantizedKVCache]
+    rotating: type[RotatingQuantizedKVCache]
+    batch_rotating: type[BatchRotatingQuantizedKVCache]
+
+    def left(self, entry: QuantizedKVCache) -> Any:
+        """Return the host's own empty cache in place of an empty one of ours."""
+        if isinstance(entry, RotatingQuantizedKVCache):
+            return self.sliding(entry.max_size, entry.keep)
+        return self.dense()
+
+    def ours(self, entry: TokenCache) -> type[TokenCache]:
+        """Return this host's class for one of our caches."""
+        if isinstance(entry, QuantizedKVCache):
+            return self.rotating if isinstance(entry, Windowed) else self.quantized
+        return self.batch_rotating if isinstance(entry, Windowed) else self.batch
 
 
 @frozen
@@ -62,8 +84,7 @@ class Converter:
                 self.reasons[layer] = f"skip={self._skip}"
                 if not _replaceable(entry):
                     continue
-                entry = self.types.dense()
-                caches[layer] = entry
+                caches[layer] = self.types.left(entry)
                 continue
             caches[layer] = self._entry(entry, layer, count)
         return caches
@@ -76,8 +97,8 @@ class Converter:
         if isinstance(entry, QuantizedKVCache):
             return self._adopt(entry, layer, count)
         if isinstance(entry, BatchQuantizedKVCache):
-            return _reclass(entry, self.types.batch)
-        if type(entry) is self.types.dense:
+            return _reclass(entry, self.types.ours(entry))
+        if type(entry) in (self.types.dense, self.types.sliding):
             return self._dense(entry, layer, count)
         if isinstance(entry, self.types.nested):
             converted = [self._entry(sub, layer, count) for sub in entry.caches]
@@ -94,20 +115,27 @@ class Converter:
     def _dense(self, entry: Any, layer: int, count: int) -> Any:
         if self.choice is None:
             return entry
-        if entry.offset == 0:
-            return self.types.quantized(self.choice, layer=layer, n_layers=count)
-        if not self.early and entry.offset < self.choice.start:
+        is_sliding = type(entry) is self.types.sliding
+        smallest = self.choice.policy.rotating
+        if is_sliding and entry.max_size < smallest:
+            self.reasons[layer] = (
+                f"sliding window of {entry.max_size} tokens, packed from rotating={smallest} on"
+            )
+            return entry
+        if entry.offset and not self.early and entry.offset < self.choice.start:
             self.reasons[layer] = f"shorter than quantized_kv_start={self.choice.start}"
             return entry
-        return self.types.quantized.from_cache(entry, self.choice, layer=layer, n_layers=count)
+        kind = self.types.rotating if is_sliding else self.types.quantized
+        return kind.from_cache(entry, self.choice, layer=layer, n_layers=count)
 
     def _adopt(self, entry: QuantizedKVCache, layer: int, count: int) -> QuantizedKVCache:
         if _replaceable(entry) and self.choice is not None and entry.choice != self.choice:
-            return self.types.quantized(self.choice, layer=layer, n_layers=count)
-        return _reclass(entry, self.types.quantized)
+            entry.setup(self.choice, layer, count, None)
+        adopted: QuantizedKVCache = _reclass(entry, self.types.ours(entry))
+        return adopted
 
 
-def _reclass(entry: Any, kind: type[_Cache]) -> _Cache:
+def _reclass(entry: TokenCache, kind: type[TokenCache]) -> Any:
     """Return a core cache, or another host's, as this host's class."""
     if isinstance(entry, kind):
         return entry

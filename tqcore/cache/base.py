@@ -11,7 +11,7 @@ from tqcore.cache.report import LayerReport
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
 from tqcore.cache.view import CacheView, Side
-from tqcore.codec import codec_for
+from tqcore.codec import Codec, codec_for
 from tqcore.errors import ShapeError, StateError
 from tqcore.schemestring import SchemeChoice
 from tqcore.spec import ShapeCtx
@@ -56,9 +56,13 @@ class TokenCache(Attending):
         """Resolve the scheme for the shapes that this layer sees."""
         spec = self.choice.resolve(ShapeCtx(self.layer, self.n_layers, heads, key_dim, value_dim))
         codecs = (codec_for(spec.key, key_dim), codec_for(spec.value, value_dim))
-        self.tokens = Tokens(codecs, spec.policy.window)
+        self.tokens = self.storage(codecs, spec.policy.window)
         self.lead, self.dtype = (batch, heads), dtype
         return self.tokens
+
+    def storage(self, codecs: tuple[Codec, Codec], window: int) -> Tokens:
+        """Return empty storage; ``window`` tokens at its end stay dense."""
+        return Tokens(codecs, window)
 
     # What it holds
 
@@ -130,12 +134,17 @@ class TokenCache(Attending):
         if tokens is None:
             batch, heads, _, dim = keys.shape
             tokens = self.build(batch, heads, dim, values.shape[3], keys.dtype)
-        length = tokens.length + keys.shape[2]
-        pack = self.left_dense is None and (self.is_quantized or length >= self.choice.start)
+        self.make_room()
+        long_enough = self.longest() + keys.shape[2] >= self.choice.start
         if self.left_dense is None:
             self.sinks.capture(keys, values, self.starts())
+        pack = self.left_dense is None and (self.is_quantized or long_enough)
         tokens.append(keys, values, pack=pack)
+        length = tokens.length
         return CacheView(self, "key", 0, length), CacheView(self, "value", 0, length)
+
+    def make_room(self) -> None:
+        """Forget what the next tokens push out; nothing, unless the cache has a window."""
 
     def trim(self, count: int) -> int:
         """Forget the last ``count`` tokens of every row, at most all; return how many.
@@ -152,6 +161,10 @@ class TokenCache(Attending):
         return True
 
     # Reading
+
+    def longest(self) -> int:
+        """Return the tokens that the longest sequence has had, forgotten ones included."""
+        return self.length
 
     def starts(self) -> list[int]:
         """Return the position of the next token in each row, padding not counted."""

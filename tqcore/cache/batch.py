@@ -143,7 +143,12 @@ class BatchQuantizedKVCache(TokenCache):
     def finalize(self) -> None:
         """Move each row right over the padding that ``prepare`` announced at its end."""
         shifts, self._right = self._right, None
-        if shifts is None or self.tokens is None or self.empty():
+        if shifts is not None:
+            self.shift(shifts)
+
+    def shift(self, shifts: Sequence[int]) -> None:
+        """Move each row right by its shift: what stands at its end becomes padding."""
+        if self.tokens is None or self.empty() or not any(shifts):
             return
         # Tokens cannot cross from the dense tail into packed planes by moving.
         if self.is_quantized:
@@ -161,10 +166,7 @@ class BatchQuantizedKVCache(TokenCache):
 
     def reorder(self, batch_indices: Any) -> None:
         """Put the given rows in that order; a row may be named twice (beam search)."""
-        given: Any = batch_indices
-        if isinstance(batch_indices, mx.array):
-            given = batch_indices.tolist()
-        index = [range(self.batch_size)[i] for i in given]
+        index = self.indices(batch_indices)
         if self.tokens is not None:
             self.tokens, self.sinks = self.tokens.rows(index), self.sinks.rows(index)
             self.lead = (len(index), self.lead[1])
@@ -172,13 +174,18 @@ class BatchQuantizedKVCache(TokenCache):
         if self._right is not None:
             self._right = [self._right[i] for i in index]
 
+    def indices(self, given: Any) -> list[int]:
+        """Return row numbers, negative ones counted from the end, as positive ones."""
+        order: Any = given.tolist() if isinstance(given, mx.array) else given
+        return [range(self.batch_size)[i] for i in order]
+
     def extend(self, other: BatchQuantizedKVCache) -> None:
         """Add the rows of ``other`` below these; all end together afterwards.
 
         Raises:
             StateError: the other batch has another scheme or other shapes.
         """
-        self._join([self, other], [self.padding, other.padding])
+        self.join([self, other], [self.padding, other.padding])
 
     def extract(self, row: int) -> QuantizedKVCache:
         """Return one row as a single-sequence cache, packed bytes as they are."""
@@ -199,9 +206,9 @@ class BatchQuantizedKVCache(TokenCache):
             StateError: the caches have different schemes or shapes.
         """
         first = caches[0]
-        batch = cls([], first.choice)
+        batch = cls.__new__(cls)
         batch.setup(first.choice, first.layer, first.n_layers, first.left_dense)
-        batch._join(caches, [[0]] * len(caches))
+        batch.join(caches, [[0]] * len(caches))
         return batch
 
     @property
@@ -211,11 +218,20 @@ class BatchQuantizedKVCache(TokenCache):
 
     @state.setter
     def state(self, value: Any) -> None:
-        *arrays, _, left_padding = value
+        *arrays, offsets, left_padding = value
         self.padding = [int(count) for count in left_padding.tolist()]
         saved.fill(self, arrays)
+        self.take_offsets(offsets.tolist())
 
-    def _join(self, parts: Sequence[TokenCache], padding: Sequence[Sequence[int]]) -> None:
+    def take_offsets(self, offsets: Sequence[int]) -> None:
+        """Take back the offset of each row; here it follows from length and padding."""
+
+    def join(self, parts: Sequence[TokenCache], padding: Sequence[Sequence[int]]) -> None:
+        """Become the rows of all ``parts``, given the padding of each row.
+
+        Raises:
+            StateError: the parts have different schemes or shapes.
+        """
         for part in parts:
             if (part.choice, part.left_dense) != (self.choice, self.left_dense):
                 raise StateError(
@@ -229,7 +245,9 @@ class BatchQuantizedKVCache(TokenCache):
             for count in counts
         ]
         filled = next((part for part in parts if part.length), None)
-        if filled is not None:
+        if filled is None:
+            self.tokens, self.sinks = None, Sinks(self.sinks.count)
+        else:
             dtype, heads = filled.dtype, filled.lead[1]
             self.tokens = join([(p.tokens, len(n)) for p, n in zip(parts, padding, strict=True)])
             sinks = Sinks.stack([(p.sinks, len(n)) for p, n in zip(parts, padding, strict=True)])

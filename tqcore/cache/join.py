@@ -24,6 +24,7 @@ def join(parts: Sequence[Part]) -> Tokens:
     Raises:
         StateError: the parts were written by different codecs, or for different shapes.
     """
+    parts = [(tokens and tokens.released(), count) for tokens, count in parts]
     held = [tokens for tokens, _ in parts if tokens is not None and tokens.length]
     if any(tokens.codecs != held[0].codecs for tokens in held):
         raise StateError("rows that were encoded differently cannot join one batch")

@@ -21,8 +21,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 import tqcore
+from tqcore.cache.rotating import RotatingQuantizedKVCache
 from tqcore.cache.single import QuantizedKVCache
-from tqcore.cache.state import describe
+from tqcore.cache.state import describe, is_rotating
 from tqcore.errors import StateError
 
 FORMAT = 1
@@ -103,18 +104,19 @@ def _store(layer: int, cache: Any, arrays: Arrays) -> dict[str, Any]:
 
 def _dense(layer: int, cache: Any) -> QuantizedKVCache:
     """Take a host's dense cache as one of ours that packs nothing."""
-    keys: Any = getattr(cache, "keys", None)
-    values: Any = getattr(cache, "values", None)
-    is_dense = all(x is None or isinstance(x, mx.array) for x in (keys, values))
-    if type(cache).__name__ != "KVCache" or not is_dense:
+    kinds: dict[str, type[QuantizedKVCache]] = {
+        "KVCache": QuantizedKVCache,
+        "RotatingKVCache": RotatingQuantizedKVCache,
+    }
+    kind = kinds.get(type(cache).__name__)
+    held = (getattr(cache, "keys", None), getattr(cache, "values", None))
+    if kind is None or not all(x is None or isinstance(x, mx.array) for x in held):
         raise StateError(
             f"layer {layer} is a {type(cache).__name__}: only quantized caches and the hosts' "
-            "plain KVCache are written; save this model's cache with its host's own function"
+            "plain and rotating ones are written; save this model's cache with its host's own "
+            "function"
         )
-    ours = QuantizedKVCache("turboquant", layer=layer, left_dense="dense in the saved cache")
-    if keys is not None and cache.offset:
-        ours.update_and_fetch(keys[:, :, : cache.offset], values[:, :, : cache.offset])
-    return ours
+    return kind.from_cache(cache, layer=layer, left_dense="dense in the saved cache")
 
 
 def _restore(layer: int, item: Any, arrays: Arrays) -> QuantizedKVCache:
@@ -123,7 +125,8 @@ def _restore(layer: int, item: Any, arrays: Arrays) -> QuantizedKVCache:
             [_to_mlx(arrays.pop(f"{layer}.{side}.{i}"), name) for i, name in enumerate(dtypes)]
             for side, dtypes in zip("kv", item["dtypes"], strict=True)
         )
-        return QuantizedKVCache.from_state(state, item["meta"])
+        kind = RotatingQuantizedKVCache if is_rotating(item["meta"]) else QuantizedKVCache
+        return kind.from_state(state, item["meta"])
     except StateError as error:
         raise StateError(f"layer {layer}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -29,11 +29,6 @@ def pad_left(planes: Planes, count: int) -> Planes:
     ]
 
 
-def cut_left(planes: Planes, count: int) -> Planes:
-    """Leave out the first ``count`` tokens."""
-    return [plane[:, :, count:] for plane in planes]
-
-
 def stack(parts: Sequence[Planes]) -> Planes:
     """Put the rows of several lists of planes below each other."""
     return [mx.concatenate(list(planes), axis=0) for planes in zip(*parts, strict=True)]

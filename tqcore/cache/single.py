@@ -9,6 +9,7 @@ import mlx.core as mx
 from tqcore.cache import state as saved
 from tqcore.cache.base import TokenCache
 from tqcore.cache.masks import make_mask
+from tqcore.errors import StateError
 from tqcore.schemestring import SchemeChoice, choose
 
 
@@ -92,12 +93,24 @@ class QuantizedKVCache(TokenCache):
         saved.restore(cache, state, meta_state)
         return cache
 
+    def window_state(self) -> dict[str, int] | None:
+        """Return what a sliding window adds to ``meta_state``."""
+        return None
+
+    def take_window_state(self, window: dict[str, int] | None) -> None:
+        """Take back what ``window_state`` returned.
+
+        Raises:
+            StateError: it describes another kind of cache.
+        """
+        if window is not None:
+            raise StateError("saved cache: it has a sliding window, this one has none")
+
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_state, (self.state, self.meta_state)
 
     def _take(self, cache: Any) -> Self:
-        keys, values = tuple(cache.state)[:2]
-        if keys is not None and cache.offset:
-            stop = int(cache.offset)
+        if stop := int(cache.offset):
+            keys, values = tuple(cache.state)[:2]
             self.update_and_fetch(keys[:, :, :stop], values[:, :, :stop])
         return self

@@ -39,6 +39,8 @@ def describe(cache: QuantizedKVCache) -> str:
         "layer": [cache.layer, cache.n_layers],
         "left_dense": cache.left_dense,
     }
+    if rotating := cache.window_state():
+        data["rotating"] = rotating
     if (tokens := cache.tokens) is not None:
         data["dtype"] = str(cache.dtype).removeprefix("mlx.core.")
         data["heads"] = list(cache.lead)
@@ -47,6 +49,11 @@ def describe(cache: QuantizedKVCache) -> str:
         data["layouts"] = [codec.layout for codec in tokens.codecs]
         data["tokens"] = [tokens.packed_length, tokens.dense.length]
     return json.dumps(data, sort_keys=True, separators=(",", ":"))
+
+
+def is_rotating(text: str) -> bool:
+    """Say whether a description is of a cache with a sliding window."""
+    return "rotating" in json.loads(text)
 
 
 def restore(cache: QuantizedKVCache, state: Any, text: str) -> None:
@@ -65,6 +72,7 @@ def restore(cache: QuantizedKVCache, state: Any, text: str) -> None:
         layer, n_layers = data["layer"]
         choice = choose(data["scheme"], bits, key_bits, value_bits, data["start"])
         cache.setup(choice, layer, n_layers, data["left_dense"])
+        cache.take_window_state(data.get("rotating"))
         if "tokens" in data:
             _restore_tokens(cache, state, data)
     except StateError:

@@ -18,7 +18,7 @@ STEP = 256
 
 
 class PlaneStore:
-    """Planes of one row of tokens, appended at the end and trimmed from it.
+    """Planes of one row of tokens, appended at the end, trimmed from it and dropped in front.
 
     Args:
         specs: what is stored; None takes whatever the first append brings.
@@ -29,6 +29,7 @@ class PlaneStore:
         self.specs = None if specs is None else tuple(specs)
         self.step = step
         self.length = 0
+        self._first = 0  # forgotten tokens that the buffers still begin with
         self._buffers: list[mx.array] = []
 
     @property
@@ -51,32 +52,45 @@ class PlaneStore:
         stop = self.length + int(planes[0].shape[2])
         if stop == self.length:
             return
-        if stop > self.capacity:
-            self._grow(planes, stop)
+        if self._first + stop > self.capacity:
+            self._reallocate(planes, stop)
+        begin, end = self._first + self.length, self._first + stop
         for buffer, plane in zip(self._buffers, planes, strict=True):
-            buffer[:, :, self.length : stop] = plane
+            buffer[:, :, begin:end] = plane
         self.length = stop
 
     def view(self, start: int = 0, stop: int | None = None) -> list[mx.array]:
         """Return the planes of tokens ``[start, stop)``, without a copy."""
         stop = self.length if stop is None else min(stop, self.length)
-        return [buffer[:, :, start:stop] for buffer in self._buffers]
+        begin, end = self._first + start, self._first + stop
+        return [buffer[:, :, begin:end] for buffer in self._buffers]
 
     def trim(self, count: int) -> int:
         """Forget the last ``count`` tokens, at most all; return how many."""
         count = min(count, self.length)
         self.length -= count
+        if not self.length:
+            self.clear()  # of another shape from now on, perhaps
         return count
+
+    def drop_first(self, count: int) -> None:
+        """Forget the first ``count`` tokens; their memory comes back a step at a time."""
+        self._first += count
+        self.length -= count
+        if not self.length:
+            self.clear()
+        elif self._first >= self.step:
+            self._reallocate(self._buffers, self.length + 1)
 
     def clear(self) -> None:
         """Forget every token and give the memory back."""
-        self.length = 0
+        self.length = self._first = 0
         self._buffers = []
 
     def copy(self) -> PlaneStore:
         """Return a store that shares no array with this one."""
         twin = PlaneStore(self.specs, self.step)
-        twin.length = self.length
+        twin.length, twin._first = self.length, self._first
         twin._buffers = [mx.array(buffer) for buffer in self._buffers]
         return twin
 
@@ -95,14 +109,15 @@ class PlaneStore:
             self._buffers = [mx.array(plane) for plane in planes]
             self.length = int(planes[0].shape[2])
 
-    def _grow(self, planes: Sequence[mx.array], stop: int) -> None:
+    def _reallocate(self, like: Sequence[mx.array], stop: int) -> None:
+        """Make buffers with room for ``stop`` tokens, for planes such as ``like``."""
         extra = -(-stop // self.step) * self.step - self.length
         kept = self.view()
-        grown = []
-        for i, plane in enumerate(planes):
+        buffers = []
+        for i, plane in enumerate(like):
             room = mx.zeros((*plane.shape[:2], extra, *plane.shape[3:]), plane.dtype)
-            grown.append(mx.concatenate([kept[i], room], axis=2) if kept else room)
-        self._buffers = grown
+            buffers.append(mx.concatenate([kept[i], room], axis=2) if kept else room)
+        self._buffers, self._first = buffers, 0
 
     def _check(self, planes: Sequence[mx.array]) -> None:
         if self.specs is not None:

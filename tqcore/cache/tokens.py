@@ -56,6 +56,11 @@ class Tokens:
         self.dense = PlaneStore()
 
     @property
+    def stores(self) -> tuple[PlaneStore, ...]:
+        """Everything that holds tokens."""
+        return (*self.packed, self.dense)
+
+    @property
     def packed_length(self) -> int:
         """Tokens stored packed."""
         return self.packed[0].length
@@ -68,7 +73,7 @@ class Tokens:
     @property
     def nbytes(self) -> int:
         """Bytes that the allocator holds, unused capacity included."""
-        return self.packed[0].nbytes + self.packed[1].nbytes + self.dense.nbytes
+        return sum(store.nbytes for store in self.stores)
 
     def append(self, keys: mx.array, values: mx.array, *, pack: bool) -> None:
         """Append ``[B, H, n, D]`` keys and values; ``pack`` packs all but the window."""
@@ -127,7 +132,7 @@ class Tokens:
 
     def transform(self, change: Callable[[list[mx.array]], list[mx.array]]) -> None:
         """Replace the planes of every store that holds tokens by ``change(planes)``."""
-        for store in (*self.packed, self.dense):
+        for store in self.stores:
             if store.length:
                 store.restore(change(store.view()))
 
@@ -144,7 +149,11 @@ class Tokens:
         cuts = ((self.packed[0], packed), (self.packed[1], packed), (self.dense, count - packed))
         for store, cut in cuts:
             if cut:
-                store.restore(rows.cut_left(store.view(), cut) if cut < store.length else [])
+                store.drop_first(cut)
+
+    def released(self) -> Tokens:
+        """Return the same tokens, none of them kept from being dropped."""
+        return self
 
     def copy(self) -> Tokens:
         """Return storage that shares no array with this one."""

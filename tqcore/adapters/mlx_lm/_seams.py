@@ -11,6 +11,13 @@ FLAGS = ("kv_bits", "quantized_kv_start", "prompt_cache")
 
 SEAMS = (
     Seam("mlx_lm.models.cache", "KVCache", "know which caches are dense"),
+    Seam(
+        "mlx_lm.models.cache",
+        "RotatingKVCache",
+        "know which caches slide, and their window",
+        ("max_size", "keep"),
+    ),
+    Seam("mlx_lm.models.cache", "RotatingKVCache._temporal_order", "pack a filled window in order"),
     Seam("mlx_lm.models.cache", "CacheList", "walk the caches of a layer that has several"),
     Seam("mlx_lm.models.cache", "make_prompt_cache", "honour max_kv_size", ("max_kv_size",)),
     Seam("mlx_lm.models.cache", "load_prompt_cache", "find saved caches by their class name"),

@@ -9,5 +9,5 @@ from tqcore.cache import BatchQuantizedKVCache
 class TqcoreBatchKVCache(BatchQuantizedKVCache):
     """Quantized rows that mlx-lm's continuous batching joins, filters and takes apart."""
 
-    single = TqcoreKVCache
+    single: type[TqcoreKVCache] = TqcoreKVCache
     group_size = GROUP_SIZE

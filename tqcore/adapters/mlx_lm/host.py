@@ -40,18 +40,31 @@ def host() -> Host:
     from tqcore.adapters.mlx_lm.attention import owner_quantized_attention
     from tqcore.adapters.mlx_lm.batch import TqcoreBatchKVCache
     from tqcore.adapters.mlx_lm.cache import TqcoreKVCache
+    from tqcore.adapters.mlx_lm.rotating import (
+        TqcoreBatchRotatingKVCache,
+        TqcoreRotatingKVCache,
+    )
     from tqcore.adapters.mlx_lm.routes import route_patches
 
     caches = importlib.import_module(CACHE)
     # load_prompt_cache looks the class of a saved cache up by name, here
-    setattr(caches, TqcoreKVCache.__name__, TqcoreKVCache)
+    for kind in (TqcoreKVCache, TqcoreRotatingKVCache):
+        setattr(caches, kind.__name__, kind)
     return Host(
         name=NAME,
         extra=EXTRA,
         tested=TESTED,
         seams=SEAMS,
         base=BASE,
-        types=CacheTypes(caches.KVCache, caches.CacheList, TqcoreKVCache, TqcoreBatchKVCache),
+        types=CacheTypes(
+            dense=caches.KVCache,
+            sliding=caches.RotatingKVCache,
+            nested=caches.CacheList,
+            quantized=TqcoreKVCache,
+            batch=TqcoreBatchKVCache,
+            rotating=TqcoreRotatingKVCache,
+            batch_rotating=TqcoreBatchRotatingKVCache,
+        ),
         target=_itself,
         make_prompt_cache=caches.make_prompt_cache,
         wiring=PatchSet(

@@ -11,6 +11,15 @@ FLAGS = ("kv_bits", "kv_quant_scheme", "quantized_kv_start", "prompt_cache", "ma
 
 SEAMS = (
     Seam("mlx_vlm.models.cache", "KVCache", "know which caches are dense"),
+    Seam(
+        "mlx_vlm.models.cache",
+        "RotatingKVCache",
+        "know which caches slide, and their window",
+        ("max_size", "keep"),
+    ),
+    Seam(
+        "mlx_vlm.models.cache", "RotatingKVCache._temporal_order", "pack a filled window in order"
+    ),
     Seam("mlx_vlm.models.cache", "CacheList", "walk the caches of a layer that has several"),
     Seam("mlx_vlm.models.cache", "CacheMemory", "state the memory of a cache", ("source_bytes",)),
     Seam("mlx_vlm.models.cache", "make_prompt_cache", "honour max_kv_size", ("max_kv_size",)),

@@ -21,7 +21,7 @@ class VlmBatchQuantizedKVCache(
     everything otherwise.
     """
 
-    single = VlmQuantizedKVCache
+    single: type[VlmQuantizedKVCache] = VlmQuantizedKVCache
 
     # The prefix cache works on rows, which `extract` gives it.
     dequantize_for_apc = Hidden()

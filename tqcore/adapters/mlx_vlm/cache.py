@@ -37,8 +37,7 @@ class VlmQuantizedKVCache(VlmAttention, QuantizedKVCache, TurboQuantKVCache):  #
         """
         from tqcore.adapters.mlx_vlm.batch import VlmBatchQuantizedKVCache
 
-        if not self.empty():
-            raise StateError(f"to_batch of a cache of {self.offset} tokens: use merge([cache])")
+        self.refuse_if_filled()
         return VlmBatchQuantizedKVCache(
             left_padding,
             self.choice,
@@ -46,6 +45,15 @@ class VlmQuantizedKVCache(VlmAttention, QuantizedKVCache, TurboQuantKVCache):  #
             n_layers=self.n_layers,
             left_dense=self.left_dense,
         )
+
+    def refuse_if_filled(self) -> None:
+        """Raise where ``to_batch`` would lose tokens.
+
+        Raises:
+            StateError: the cache holds some.
+        """
+        if not self.empty():
+            raise StateError(f"to_batch of a cache of {self.offset} tokens: use merge([cache])")
 
     @classmethod
     def merge(cls, caches: Sequence[QuantizedKVCache]) -> VlmBatchQuantizedKVCache:

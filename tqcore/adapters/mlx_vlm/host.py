@@ -39,6 +39,7 @@ def host() -> Host:
     check()
     from tqcore.adapters.mlx_vlm.batch import VlmBatchQuantizedKVCache
     from tqcore.adapters.mlx_vlm.cache import VlmQuantizedKVCache
+    from tqcore.adapters.mlx_vlm.rotating import VlmBatchRotatingKVCache, VlmRotatingKVCache
     from tqcore.adapters.mlx_vlm.routes import route_patches
 
     caches = importlib.import_module(CACHE)
@@ -49,7 +50,13 @@ def host() -> Host:
         seams=SEAMS,
         base=BASE,
         types=CacheTypes(
-            caches.KVCache, caches.CacheList, VlmQuantizedKVCache, VlmBatchQuantizedKVCache
+            dense=caches.KVCache,
+            sliding=caches.RotatingKVCache,
+            nested=caches.CacheList,
+            quantized=VlmQuantizedKVCache,
+            batch=VlmBatchQuantizedKVCache,
+            rotating=VlmRotatingKVCache,
+            batch_rotating=VlmBatchRotatingKVCache,
         ),
         target=_language_model,
         make_prompt_cache=caches.make_prompt_cache,
