@@ -17,10 +17,11 @@ log = logging.getLogger("tqcore.kernels")
 
 @frozen
 class Functions:
-    """What is called from Python: ``attend(call, worker)``, ``join(call)``."""
+    """What is called from Python, with a call record and the number of the thread."""
 
     attend: Callable[[Any, int], None]
     join: Callable[[Any], None]
+    encode: Callable[[Any, int], None]
 
 
 @functools.cache
@@ -32,14 +33,15 @@ def functions() -> Functions:
     """
     import numba
 
-    from tqplugins.kernels_cpu import attention
-    from tqplugins.kernels_cpu.calls import ATTEND
+    from tqplugins.kernels_cpu import attention, encode
+    from tqplugins.kernels_cpu.calls import ATTEND, ENCODE
 
-    call = numba.from_dtype(ATTEND)[::1]
+    call, worker = numba.from_dtype(ATTEND)[::1], numba.int64
     start = time.perf_counter()
     built = Functions(
-        attend=_compile(attention.attend, numba.void(call, numba.int64)),
+        attend=_compile(attention.attend, numba.void(call, worker)),
         join=_compile(attention.join, numba.void(call)),
+        encode=_compile(encode.encode, numba.void(numba.from_dtype(ENCODE)[::1], worker)),
     )
     log.info("CPU kernels ready after %.1f s", time.perf_counter() - start)
     return built

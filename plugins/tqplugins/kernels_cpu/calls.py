@@ -64,3 +64,33 @@ ATTEND = np.dtype(
 
 TICKET = int(ATTEND.fields["ticket"][1]) if ATTEND.fields else 0
 """Where in the record the next task's number is."""
+
+FLOAT, HALF, BFLOAT = 0, 1, 2
+"""Kinds of input."""
+
+NORM, MSE, UNBIASED = 0, 1, 2
+"""Scale policies, ``tqplugins.lut.policy``."""
+
+GRID = 1024
+"""Cells over a table's range, each with the first level that it can be nearest to."""
+
+ENCODE = np.dtype(
+    [
+        *_fields("kind dim batch heads tokens chunk chunks"),
+        # the input [batch, heads, tokens, dim], and its largest magnitude
+        *_fields("x x_b x_h x_t"),
+        # the rotation: rounds of order int64 [dim] or 0, signs float32 [dim], blocks int64
+        *_fields("rounds blocks block_sizes signs orders matrix"),
+        # two runs of codes, as in SIDE: levels, the boundaries of their upper half, float32
+        # with infinity last, and the grid's first candidates, uint8
+        *_fields("count0 width0 levels0 bounds0 grid0 count1 width1 levels1 bounds1 grid1"),
+        *_fields("policy"),
+        # uint32 [batch, heads, tokens, row_words] and uint16 [batch, heads, tokens]
+        *_fields("words row_words scales scratch scratch_bytes ticket"),
+        *_fields("largest cells0 cells1", np.float32),
+    ],
+    align=True,
+)
+"""The encoding of one side; a call is two records, keys and values. A task is a chunk of tokens."""
+
+ENCODE_TICKET = int(ENCODE.fields["ticket"][1]) if ENCODE.fields else 0

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tqcore.attention.mask import SegmentMask
-from tqcore.protocols import EncodedSegment, Partial
-from tqcore.select import KernelRequest, SideSpec
+from tqcore.codec import Codec
+from tqcore.protocols import EncodedSegment, Partial, Planes
+from tqcore.select import EncodeRequest, KernelRequest, SideSpec
 from tqplugins.kernels_cpu.calls import ATTEND, BLOCK, TILE
+from tqplugins.kernels_cpu.encoder import encode, unencodable
 from tqplugins.kernels_cpu.masks import Visible, visible
 from tqplugins.kernels_cpu.pool import share, threads
 from tqplugins.kernels_cpu.sides import LAYOUTS, Tables, side, tables_of
@@ -45,6 +47,22 @@ class CompiledKernel:
         if not reasons and (problem := unbuilt()):
             reasons.append(problem)
         return reasons
+
+    def refuses_encode(self, request: EncodeRequest) -> list[str]:
+        """Return every reason why the codecs encode themselves."""
+        reasons = [] if request.device == "cpu" else [f"runs on cpu, this is {request.device}"]
+        for codec in (request.key, request.value):
+            if (reason := unencodable(codec)) and reason not in reasons:
+                reasons.append(reason)
+        if not reasons and (problem := unbuilt()):
+            reasons.append(problem)
+        return reasons
+
+    def encode(
+        self, keys: mx.array, values: mx.array, key_codec: Codec, value_codec: Codec
+    ) -> tuple[Planes, Planes]:
+        """Encode ``[B, H, n, D]`` keys and values; see ``EncodingKernel.encode``."""
+        return encode(keys, values, (key_codec, value_codec))
 
     def attend(
         self,

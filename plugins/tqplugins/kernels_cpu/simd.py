@@ -116,6 +116,7 @@ load_u8 = _op(1, types.uint64, _load(ir.IntType(8), "zext"))
 load_u16 = _op(1, types.uint64, _load(ir.IntType(16), "zext"))
 load_u32 = _op(1, types.uint64, _load(_I32, "zext"))
 load_u64 = _op(1, types.uint64, _load(_I64))
+load_i64 = _op(1, types.int64, _load(_I64))
 store = _op(2, types.void, _store)
 
 
@@ -248,6 +249,16 @@ def _totals(builder: Any, v: Any) -> Any:
     return rows[0]
 
 
+def _hadamard8(builder: Any, v: Any) -> Any:
+    for half in (1, 2, 4):
+        swap = _constant(_I32, [lane ^ half for lane in range(8)])
+        signs = ir.Constant(v.type, [-1.0 if lane & half else 1.0 for lane in range(8)])
+        swapped = builder.shuffle_vector(v, v, swap)
+        v = _call(builder, "llvm.fmuladd.v8f32", v, signs, swapped)
+    return v
+
+
+hadamard8 = _op(1, FLOAT8, _hadamard8)  # the Walsh-Hadamard transform of eight, unnormalized
 load_rows = _op(2, FLOAT64, _load_rows)  # (address, bytes between rows): eight rows of eight
 repeat = _op(1, FLOAT64, lambda builder, v: _join(builder, [v] * 8))
 totals = _op(1, FLOAT8, _totals)  # the sums of 64 lanes, eight by eight
