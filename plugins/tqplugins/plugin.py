@@ -5,6 +5,22 @@ from __future__ import annotations
 from tqcore.hookspecs import hookimpl
 from tqcore.spec import Component, Kind, Option, SchemeInfo
 
+SCALE_HELP = (
+    "what the stored scale makes exact: the norm, the squared error, or inner products; "
+    "auto: mse below 3 bits, else unbiased"
+)
+SEARCH_HELP = "sizes each vector is encoded at, the best kept: less error, slower encoding"
+ROTATION_OPTIONS = (
+    Option("seed", "int", 0, "seed of the key rotation; values use the next one"),
+    Option("rotation", "str", "hadamard", "a registered rotation"),
+    Option(
+        "rounds",
+        "int",
+        0,
+        "rounds of the hadamard rotation; 0: one, or three where head_dim needs several blocks",
+    ),
+)
+
 
 def _both(kind: Kind, name: str, place: str, attr: str, summary: str) -> list[Component]:
     """Return a part and the float64 oracle beside it."""
@@ -49,6 +65,27 @@ def tqcore_codebooks() -> list[Component]:
         ),
         *_both(
             "codebook",
+            "beta-lloyd-max-search",
+            "lloyd_max",
+            "SearchedLloydMaxCodebook",
+            "the same levels, each vector encoded at several sizes and the best kept",
+        ),
+        *_both(
+            "codebook",
+            "pair",
+            "pair",
+            "PairCodebook",
+            "two coordinates a code, from a trained table of points in the plane",
+        ),
+        *_both(
+            "codebook",
+            "trellis",
+            "trellis",
+            "TrellisCodebook",
+            "trellis-coded quantization: twice the levels of the width, by a tail-biting path",
+        ),
+        *_both(
+            "codebook",
             "uniform",
             "uniform",
             "UniformCodebook",
@@ -89,6 +126,12 @@ def tqcore_score_kernels() -> list[Component]:
             "tqplugins.kernels_cpu.device:CompiledKernel",
             summary="compiled CPU code on all processors; needs the extra `fast`",
         ),
+        Component(
+            "score_kernel",
+            "cpu-trellis",
+            "tqplugins.trellis.kernel:CompiledTrellisEncoder",
+            summary="encodes trellises in compiled CPU code; needs the extra `fast`",
+        ),
     ]
 
 
@@ -100,27 +143,42 @@ def tqcore_schemes() -> list[SchemeInfo]:
             name="turboquant",
             target="tqplugins.schemes.turboquant:resolve",
             options=(
-                Option(
-                    "scale",
-                    "str",
-                    "auto",
-                    "what the stored scale makes exact: the norm, the squared error, or inner "
-                    "products; auto: mse below 3 bits, else unbiased",
-                    choices=("auto", "norm", "mse", "unbiased"),
-                ),
-                Option("seed", "int", 0, "seed of the key rotation; values use the next one"),
-                Option("rotation", "str", "hadamard", "a registered rotation"),
-                Option(
-                    "rounds",
-                    "int",
-                    0,
-                    "rounds of the hadamard rotation; 0: one, or three where head_dim needs "
-                    "several blocks",
-                ),
+                Option("scale", "str", "auto", SCALE_HELP, ("auto", "norm", "mse", "unbiased")),
+                *ROTATION_OPTIONS,
+                Option("search", "int", 1, SEARCH_HELP),
             ),
             default_bits=3.5,
             skip="last",
             summary="random rotation, Lloyd-Max levels, bit packing (arXiv 2504.19874)",
+        ),
+        SchemeInfo(
+            name="pair",
+            target="tqplugins.schemes.trained:resolve_pair",
+            options=(
+                Option("scale", "str", "auto", SCALE_HELP, ("auto", "mse", "unbiased")),
+                *ROTATION_OPTIONS,
+                Option("search", "int", 8, SEARCH_HELP),
+            ),
+            bits_range=(1, 4),
+            default_bits=3.5,
+            widths=(1, 1.5, 2, 2.5, 3, 3.5, 4),
+            skip="last",
+            summary="random rotation, trained points for pairs of coordinates",
+        ),
+        SchemeInfo(
+            name="trellis",
+            target="tqplugins.schemes.trained:resolve_trellis",
+            options=(
+                Option("scale", "str", "auto", SCALE_HELP, ("auto", "mse", "unbiased")),
+                *ROTATION_OPTIONS,
+                Option("search", "int", 8, SEARCH_HELP),
+                Option("states", "int", 4, "states of the trellis: 4, or 8 for a little less error"),
+            ),
+            bits_range=(1, 5),
+            default_bits=3.5,
+            widths=(1, 1.5, 2, 2.5, 3, 3.5, 4, 5),
+            skip="last",
+            summary="random rotation, tail-biting trellis-coded quantization",
         ),
         SchemeInfo(
             name="uniform",

@@ -34,23 +34,9 @@ class NaiveLutCodebook:
 
     def encode(self, u: NDArray[Any]) -> tuple[NDArray[np.uint32], tuple[NDArray[np.uint16], ...]]:
         """Encode ``[..., dim]``; return codes ``[..., dim]`` and the scale ``[...]``."""
-        x = np.where(np.isnan(u), 0, u).astype(np.float64)
-        x = np.clip(x, -np.finfo(u.dtype).max, np.finfo(u.dtype).max)
-        peak = np.abs(x).max(axis=-1, keepdims=True)
-        x = np.where(peak >= policy.TINY, x, 0)
-        peak = np.where(peak >= policy.TINY, peak, 1)
-        length = np.linalg.norm(x / peak, axis=-1) * peak[..., 0]
-        unit = x / np.where(length > 0, length, 1)[..., None]
-
-        codes = np.concatenate(
-            [nearest(unit[..., s], t) for t, s in zip(self.levels, spans(self.runs), strict=True)],
-            axis=-1,
-        )
-        c = self.lookup(codes)
-        dot, square = (unit * c).sum(axis=-1), (c * c).sum(axis=-1)
-        scale = np.asarray(policy.scale_of(np, self.scale, length, dot, square))
-        scale = np.minimum(scale, np.finfo(np.float32).max).astype(np.float32)
-        return codes, (ufloat16.encode(np, scale),)
+        unit, length = normalized(u)
+        codes = self.nearest(unit)
+        return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)
 
     def decode(self, codes: NDArray[Any], side: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
         """Return float32 ``[..., dim]``: scale times levels."""
@@ -61,6 +47,36 @@ class NaiveLutCodebook:
         """Return the float64 levels ``[..., dim]`` of codes, without the scale."""
         parts = [t[codes[..., s]] for t, s in zip(self.levels, spans(self.runs), strict=True)]
         return np.concatenate(parts, axis=-1)
+
+    def nearest(self, x: NDArray[np.float64]) -> NDArray[np.uint32]:
+        """Return the codes ``[..., dim]`` of the levels nearest to ``[..., dim]``."""
+        spanned = zip(self.levels, spans(self.runs), strict=True)
+        return np.concatenate([nearest(x[..., s], t) for t, s in spanned], axis=-1)
+
+
+def normalized(u: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return unit vectors ``[..., dim]`` and norms ``[...]``, as ``lut.unit.normalized``."""
+    x = np.where(np.isnan(u), 0, u).astype(np.float64)
+    x = np.clip(x, -np.finfo(u.dtype).max, np.finfo(u.dtype).max)
+    peak = np.abs(x).max(axis=-1, keepdims=True)
+    x = np.where(peak >= policy.TINY, x, 0)
+    peak = np.where(peak >= policy.TINY, peak, 1)
+    length = np.linalg.norm(x / peak, axis=-1) * peak[..., 0]
+    return x / np.where(length > 0, length, 1)[..., None], length
+
+
+def stored_scale(
+    name: str,
+    unit: NDArray[np.float64],
+    length: NDArray[np.float64],
+    c: NDArray[np.float64],
+) -> NDArray[np.uint16]:
+    """Return the scale, uint16 ``[...]``, as ``lut.unit.stored_scale``."""
+    dot, square = (unit * c).sum(axis=-1), (c * c).sum(axis=-1)
+    scale = np.asarray(policy.scale_of(np, name, length, dot, square))
+    scale = np.minimum(scale, np.finfo(np.float32).max).astype(np.float32)
+    codes: NDArray[np.uint16] = ufloat16.encode(np, scale)
+    return codes
 
 
 def nearest(x: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArray[np.uint32]:
