@@ -28,6 +28,8 @@ def least_gap(x: mx.array, points: NDArray[Any]) -> mx.array:
 
 def nearest_point(x: mx.array, points: NDArray[Any]) -> mx.array:
     """Return which point is nearest, uint32 ``[...]``; the arguments of ``least_gap``."""
+    if not x.size:  # MLX has no argmin of nothing
+        return mx.zeros(x.shape[1:], mx.uint32)
     least = index = None
     for first in range(0, len(points), TOGETHER):
         gaps = _gaps(x, points[first : first + TOGETHER])

@@ -53,7 +53,7 @@ def best_of_sizes(
     encode: Callable[[Any], Any],
     decode: Callable[[Any], Any],
 ) -> Any:
-    """Return the codes whose levels have the highest cosine with the vector.
+    """Return the codes whose levels, at their best scale, are nearest to the vector.
 
     Args:
         xp: ``numpy`` or ``mlx.core``.
@@ -62,15 +62,17 @@ def best_of_sizes(
         encode: returns codes ``[..., n]`` of vectors ``[..., dim]``.
         decode: returns levels ``[..., dim]`` of codes.
     """
-    codes, best = None, None
+    codes, least = None, None
     for size in sizes:
         tried = encode(unit * size)
         c = decode(tried)
-        dot, square = (unit * c).sum(-1), (c * c).sum(-1)
-        merit = dot * abs(dot) / xp.where(square > 0, square, 1)
+        square = (c * c).sum(-1)
+        fit = (unit * c).sum(-1) / xp.where(square > 0, square, 1)
+        # Not one less the squared cosine: at 8 bits that would be lost in float32.
+        error = xp.square(unit - fit[..., None] * c).sum(-1)
         if codes is None:
-            codes, best = tried, merit
+            codes, least = tried, error
             continue
-        codes = xp.where((merit > best)[..., None], tried, codes)
-        best = xp.maximum(best, merit)
+        codes = xp.where((error < least)[..., None], tried, codes)
+        least = xp.minimum(least, error)
     return codes

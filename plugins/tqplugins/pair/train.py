@@ -23,6 +23,8 @@ DIM = 128
 START_SIZE = 0.85
 """Of the untrained table: sizes are searched, which favours a smaller one."""
 
+RANDOM_STARTS = 4
+
 Floats = NDArray[np.float64]
 
 
@@ -63,8 +65,11 @@ def companded(lattice: Floats, count: int) -> Floats:
     return np.asarray(lattice * (radius / np.sqrt(square))[:, None])
 
 
-def start(count: int) -> Floats:
-    """Return ``count`` points of a hexagonal lattice, symmetric, companded."""
+def start(count: int, rng: np.random.Generator | None = None) -> Floats:
+    """Return ``count`` points, symmetric: a companded hexagonal lattice, or drawn at random."""
+    if rng is not None:
+        half = START_SIZE * np.sqrt(2) * rng.standard_normal((count // 2, 2))
+        return np.concatenate([half, -half[::-1]])
     i, j = (axis.ravel() for axis in np.mgrid[-24:24, -24:25])
     points = np.stack([i + (1 - j % 2) / 2, j * np.sqrt(0.75)], 1) / 0.75**0.25
     upper = points[(points[:, 1] > 0.01) | ((abs(points[:, 1]) < 0.01) & (points[:, 0] > 0))]
@@ -72,11 +77,10 @@ def start(count: int) -> Floats:
     return np.concatenate([half, -half[::-1]])
 
 
-def train(count: int, vectors: int, passes: int, seed: int = 0) -> tuple[Floats, float]:
+def trained(points: Floats, vectors: int, passes: int) -> tuple[Floats, float]:
     """Return a table trained with the scale search, and its D on vectors not yet seen."""
-    rng = np.random.default_rng(seed)
+    rng, found = np.random.default_rng(0), 0.0
     sizes = scalesearch.sizes({}, "mse")
-    points, found = start(count), 0.0
     for _ in range(passes):
         x, tree = sphere(vectors, rng), KDTree(points)
 
@@ -87,9 +91,16 @@ def train(count: int, vectors: int, passes: int, seed: int = 0) -> tuple[Floats,
             return points[index].reshape(len(index), -1)
 
         index = scalesearch.best_of_sizes(np, sizes, x, encode, decode)
-        trained, found = moved(points, x, index)
-        points = (trained - trained[::-1]) / 2
+        better, found = moved(points, x, index)
+        points = (better - better[::-1]) / 2
     return points, found
+
+
+def best(count: int, vectors: int, passes: int) -> tuple[Floats, float]:
+    """Return the best of the tables that the starts lead to."""
+    rng = np.random.default_rng(0)
+    starts = [start(count), *(start(count, rng) for _ in range(RANDOM_STARTS))]
+    return min((trained(points, vectors, passes) for points in starts), key=lambda made: made[1])
 
 
 def main() -> None:
@@ -100,7 +111,7 @@ def main() -> None:
     args = parser.parse_args()
     tables = {}
     for bits in WIDTHS:
-        points, found = train(2 ** round(2 * bits), args.vectors, args.passes)
+        points, found = best(2 ** round(2 * bits), args.vectors, args.passes)
         print(f"{bits:g} bits: D {found:.5f}, x4^b {found * 4**bits:.3f}", flush=True)
         tables[f"{bits:g}"] = points
     write_points("tqplugins.pair", tables)
