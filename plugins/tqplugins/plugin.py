@@ -172,7 +172,7 @@ def tqcore_schemes() -> list[SchemeInfo]:
                 Option("scale", "str", "auto", SCALE_HELP, ("auto", "mse", "unbiased")),
                 *ROTATION_OPTIONS,
                 Option("search", "int", 8, SEARCH_HELP),
-                Option("states", "int", 4, "states of the trellis: 4, or 8 for a little less error"),
+                Option("states", "int", 4, "states of the trellis: 4, or 8 for less error"),
             ),
             bits_range=(1, 5),
             default_bits=3.5,

@@ -24,7 +24,7 @@ def trained_points(package: str, name: str, dim: int) -> NDArray[np.float64]:
     Part of the format: stored numbers never change, a new set is a new codebook. The file holds
     them for coordinates of variance 1, trained at dimension 128.
     """
-    return np.array(_tables(package)[name]) / np.sqrt(dim)
+    return np.asarray(np.array(_tables(package)[name]) / np.sqrt(dim))
 
 
 def write_points(package: str, tables: dict[str, NDArray[np.float64]]) -> None:

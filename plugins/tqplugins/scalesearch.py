@@ -28,8 +28,8 @@ DEFAULT = 8
 def sizes(params: Mapping[str, Any] | None, policy: str) -> tuple[float, ...]:
     """Return the factors on the norm that ``params["search"]`` asks for, smallest first.
 
-    Silent params ask for ``DEFAULT`` of them, or for one with the policy ``norm``. They are the middles of equal cells of the logarithm between -REACH and REACH; one is the
-    norm itself.
+    They are the middles of equal cells of the logarithm between -REACH and REACH; one is the
+    norm itself. Silent params ask for ``DEFAULT`` of them, or for one with the policy ``norm``.
 
     Raises:
         OptionError: not 1 to 64, or more than one with the policy ``norm``.

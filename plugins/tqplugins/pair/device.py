@@ -13,8 +13,8 @@ from tqplugins import scalesearch, ufloat16
 from tqplugins.lut import policy
 from tqplugins.lut.table import look_up
 from tqplugins.lut.unit import normalized, stored_scale
-from tqplugins.nearest import nearest_point
 from tqplugins.pair.layout import check
+from tqplugins.pair.search import NearestPoint
 from tqplugins.points import trained_points
 
 
@@ -44,9 +44,10 @@ class PairCodebook:
         self.scale = policy.check(scale)
         self.sizes = scalesearch.sizes(params, scale)
         self.side_planes = (PlaneSpec("scale", "uint16"),)
-        self._table = trained_points("tqplugins.pair", f"{bits:g}", dim).astype(np.float32)
-        self.points = mx.array(self._table)
-        self._columns = [mx.array(column) for column in self._table.T]
+        table = trained_points("tqplugins.pair", f"{bits:g}", dim)
+        self.points = mx.array(table.astype(np.float32))
+        self._columns = [mx.array(column) for column in table.T.astype(np.float32)]
+        self._search = NearestPoint(table * np.sqrt(dim))
 
     def encode(self, u: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
         """Encode ``[..., dim]`` floats of any dtype.
@@ -70,8 +71,8 @@ class PairCodebook:
 
     def nearest(self, x: mx.array) -> mx.array:
         """Return the codes ``[..., dim / 2]`` of the points nearest to float32 ``[..., dim]``."""
-        pairs = x.reshape(*x.shape[:-1], self.n, 2)
-        return nearest_point(mx.moveaxis(pairs, -1, 0), self._table)
+        pairs = x.reshape(*x.shape[:-1], self.n, 2) * self.dim**0.5
+        return self._search(pairs[..., 0], pairs[..., 1])
 
     def lookup(self, codes: mx.array) -> mx.array:
         """Return the float32 coordinates ``[..., dim]`` of codes, without the scale."""

@@ -44,8 +44,8 @@ class NaivePairCodebook:
 
     def lookup(self, codes: NDArray[Any]) -> NDArray[np.float64]:
         """Return the float64 coordinates ``[..., dim]`` of codes, without the scale."""
-        return self.points[codes].reshape(*codes.shape[:-1], self.dim)
+        return np.asarray(self.points[codes].reshape(*codes.shape[:-1], self.dim))
 
     def _nearest(self, x: NDArray[np.float64]) -> NDArray[np.uint32]:
         pairs = x.reshape(*x.shape[:-1], self.n, 1, 2)
-        return ((pairs - self.points) ** 2).sum(-1).argmin(-1).astype(np.uint32)
+        return np.asarray(((pairs - self.points) ** 2).sum(-1).argmin(-1), np.uint32)

@@ -28,8 +28,9 @@ def _function() -> Any:
     import numba
 
     from tqplugins.kernels_cpu.kept import keep
-    from tqplugins.trellis.compiled import encode
+    from tqplugins.trellis import compiled
 
+    encode: Any = compiled.encode
     sources = sorted(Path(__file__).parent.glob("*.py"))
     keep(encode, hashlib.sha256(b"".join(s.read_bytes() for s in sources)).hexdigest()[:16])
     floats, codes = numba.float32, numba.uint32

@@ -6,7 +6,8 @@ bites its own tail is sought). Every inner loop runs over lanes.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
@@ -19,12 +20,17 @@ GROUP = 8
 FAR = np.float32(1e30)
 ZERO = np.float32(0)
 
-compiled: Any = njit(
-    nogil=True,
-    error_model="numpy",
-    boundscheck=False,
-    fastmath={"nnan", "ninf", "nsz", "arcp", "contract"},
-)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def compiled(function: _Function) -> _Function:
+    """Compile a function: no lock, exceptions or bounds checks; sums may be fused, not moved."""
+    fast = {"nnan", "ninf", "nsz", "arcp", "contract"}
+    options = {"nogil": True, "error_model": "numpy", "boundscheck": False, "fastmath": fast}
+    made: _Function = njit(**options)(function)
+    return made
+
+
 label_of = compiled(step_label)
 
 
@@ -161,9 +167,7 @@ def _nearest_point(x: Any, t: int, branches: Any, label: int, cost: Any) -> None
 
 
 @compiled
-def _trace(
-    x: Any, lane: int, branches: Any, total: Any, came: Any, codes: Any, row: int
-) -> None:
+def _trace(x: Any, lane: int, branches: Any, total: Any, came: Any, codes: Any, row: int) -> None:
     """Write one vector's codes: the best path that ends in the state it started in."""
     symbols, span, states = x.shape[0], x.shape[1], total.shape[0]
     home, least = 0, FAR

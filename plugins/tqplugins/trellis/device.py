@@ -13,9 +13,9 @@ from tqplugins import scalesearch, ufloat16
 from tqplugins.lut import policy
 from tqplugins.lut.table import look_up
 from tqplugins.lut.unit import normalized, stored_scale
-from tqplugins.nearest import least_gap
 from tqplugins.points import trained_points
 from tqplugins.trellis.layout import branches, labels, trellis
+from tqplugins.trellis.nearest import least_gap, nearest_labelled
 from tqplugins.trellis.viterbi import best_path, least_cost
 
 LANES = 4096
@@ -106,7 +106,7 @@ class TrellisCodebook:
         parts = [low.T]
         if shape.width > 1:
             label = labels(mx, shape.states, low.T).T
-            parts.append(self._upper(x, label).T)
+            parts.append(nearest_labelled(x, label, self._branches).T)
         return mx.concatenate(parts, axis=-1)
 
     def _best_size(self, x: mx.array) -> mx.array:
@@ -124,16 +124,3 @@ class TrellisCodebook:
     def _costs(self, x: mx.array) -> mx.array:
         """Return the least squared distance by label, ``[4, T, L]`` of ``[span, T, L]``."""
         return mx.stack([least_gap(x, branch) for branch in self._branches])
-
-    def _upper(self, x: mx.array, label: mx.array) -> mx.array:
-        """Return the upper bits, uint32 ``[T, L]``, of the nearest point with each label."""
-        best = mx.zeros(label.shape, mx.uint32)
-        least = mx.full(label.shape, mx.inf)
-        for upper in range(self._branches.shape[1]):
-            gap = mx.zeros(label.shape)
-            for axis in range(x.shape[0]):
-                candidates = mx.array(self._branches[:, upper, axis])
-                gap = gap + mx.square(x[axis] - look_up(candidates, label))
-            best = mx.where(gap < least, mx.array(upper, mx.uint32), best)
-            least = mx.minimum(gap, least)
-        return best

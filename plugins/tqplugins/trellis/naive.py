@@ -53,7 +53,7 @@ class NaiveTrellisCodebook:
         index = labels(np, self.trellis.states, low)
         if upper.shape[-1]:
             index = 4 * upper + index
-        return self.points[index].reshape(*codes.shape[:-1], self.dim)
+        return np.asarray(self.points[index].reshape(*codes.shape[:-1], self.dim))
 
     def _choose(self, unit: Floats) -> Codes:
         """Return the codes ``[N, n]`` of unit vectors ``[N, dim]``."""

@@ -33,7 +33,7 @@ def start(shape: Trellis) -> Floats:
     """
     count = 2 ** (shape.width + 1)
     if shape.span == 1:
-        return levels(DIM, shape.width + 1)[:, None] * np.sqrt(DIM)
+        return np.asarray(levels(DIM, shape.width + 1)[:, None] * np.sqrt(DIM))
     i, j = (axis.ravel() for axis in np.mgrid[-24:24, -24:25])
     made = np.empty((count // 4, 4, 2))
     for parity, label in ((0, 0), (1, 2)):

@@ -76,9 +76,9 @@ def best_path(cost: mx.array, states: int) -> mx.array:
         first, second, rest = _neighbours(total)
         joined = first[:, None, 0] + second[None, 0]
         middle = mx.zeros(joined.shape, mx.uint8)
-        for state in range(1, states):
-            other = first[:, None, state] + second[None, state]
-            middle = mx.where(other < joined, mx.array(state, mx.uint8), middle)
+        for through in range(1, states):
+            other = first[:, None, through] + second[None, through]
+            middle = mx.where(other < joined, mx.array(through, mx.uint8), middle)
             joined = mx.minimum(joined, other)
         middles.append(middle)
         total = joined if rest is None else mx.concatenate([joined, rest], axis=2)
