@@ -1,7 +1,7 @@
 """Compiled: Viterbi's algorithm for many vectors at a time, in vector registers.
 
-A lane is one vector at one size (when sizes are compared) or from one state (when the path that
-bites its own tail is sought). Every inner loop runs over lanes.
+A lane is a vector, at one of its sizes when sizes are compared. Every inner loop runs over lanes.
+The path that bites its own tail is sought from each state, its home, at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GROUP = 8
 """Vectors whose lanes are followed together: 64 lanes at 8 sizes stay in the L1 cache."""
 
 FAR = np.float32(1e30)
-ZERO = np.float32(0)
+ZERO, NONE = np.float32(0), np.int32(0)
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -46,41 +46,42 @@ def encode(unit: Any, sizes: Any, branches: Any, states: int, codes: Any) -> Non
         codes: uint32 ``[N, n]``, filled in.
     """
     rows, span = len(unit), branches.shape[2]
-    symbols = unit.shape[1] // span
-    tried, homes = GROUP * len(sizes), GROUP * states
+    symbols, tried = unit.shape[1] // span, GROUP * len(sizes)
     # Two sets of buffers: only contiguous ones become vector code.
     tried_x = np.empty((symbols, span, tried), np.float32)
     tried_total = np.empty((states, tried), np.float32)
     tried_after = np.empty((states, tried), np.float32)
     tried_cost = np.empty((4, tried), np.float32)
-    x = np.empty((symbols, span, homes), np.float32)
-    total = np.empty((states, homes), np.float32)
-    after = np.empty((states, homes), np.float32)
-    cost = np.empty((4, homes), np.float32)
-    came = np.empty((symbols, homes), np.uint8)
-    nothing = np.empty((0, 0), np.uint8)
+    nothing = np.empty((0, 0), np.int32)
+    x = np.empty((symbols, span, GROUP), np.float32)
+    total = np.empty((states, GROUP * states), np.float32)
+    after = np.empty((states, GROUP * states), np.float32)
+    cost = np.empty((4, GROUP * states), np.float32)
+    came = np.empty((symbols, GROUP * states), np.int32)
     chosen = np.empty(GROUP, np.float32)
     for first in range(0, rows, GROUP):
         count = min(GROUP, rows - first)
+        for t in range(symbols):
+            for axis in range(span):
+                for i in range(GROUP):
+                    x[t, axis, i] = unit[first + min(i, count - 1), t * span + axis]
         chosen[:] = sizes[0]
         if len(sizes) > 1:
-            for k in range(len(sizes)):
-                for i in range(GROUP):
-                    row = first + min(i, count - 1)
-                    for t in range(symbols):
-                        for axis in range(span):
-                            tried_x[t, axis, k * GROUP + i] = unit[row, t * span + axis] * sizes[k]
+            for t in range(symbols):
+                for axis in range(span):
+                    for k in range(len(sizes)):
+                        for i in range(GROUP):
+                            tried_x[t, axis, k * GROUP + i] = x[t, axis, i] * sizes[k]
             tried_total[:] = ZERO
             _walk(tried_x, branches, tried_total, tried_after, tried_cost, nothing)
             _choose(tried_total, sizes, chosen)
+        for t in range(symbols):
+            for axis in range(span):
+                for i in range(GROUP):
+                    x[t, axis, i] *= chosen[i]
         total[:] = FAR
         for home in range(states):
-            for i in range(GROUP):
-                row = first + min(i, count - 1)
-                total[home, home * GROUP + i] = ZERO
-                for t in range(symbols):
-                    for axis in range(span):
-                        x[t, axis, home * GROUP + i] = unit[row, t * span + axis] * chosen[i]
+            total[home, home * GROUP : (home + 1) * GROUP] = ZERO
         _walk(x, branches, total, after, cost, came)
         for i in range(count):
             _trace(x, i, branches, total, came, codes, first + i)
@@ -101,18 +102,27 @@ def _choose(total: Any, sizes: Any, chosen: Any) -> None:
 
 @compiled
 def _walk(x: Any, branches: Any, total: Any, after: Any, cost: Any, came: Any) -> None:
-    """Carry the least cost of a path to each state, ``total [states, L]``, over all symbols.
+    """Carry the least cost of a path to each state over all symbols.
 
-    ``came [T, L]``, or empty: bit ``state`` says that the older of the two states before it is
-    the better.
+    Args:
+        x: vectors ``[T, span, L]``.
+        branches: points by label.
+        total: ``[states, homes L]``, before the first symbol and then after the last; a home is
+            a set of states to start in.
+        after, cost: scratch like ``total``, and ``[4, homes L]``.
+        came: ``[T, homes L]`` or empty; bit ``state`` is set where the older of the two states
+            before it is the better.
     """
-    states, width = total.shape[0], x.shape[2]
+    states, width, lanes = total.shape[0], total.shape[1], x.shape[2]
     for t in range(x.shape[0]):
         for label in range(4):
             if x.shape[1] == 1:
                 _nearest_level(x, t, branches, label, cost)
             else:
                 _nearest_point(x, t, branches, label, cost)
+            for home in range(lanes, width, lanes):
+                for i in range(lanes):
+                    cost[label, home + i] = cost[label, i]
         if len(came):
             for i in range(width):
                 came[t, i] = 0
@@ -124,10 +134,10 @@ def _walk(x: Any, branches: Any, total: Any, after: Any, cost: Any, came: Any) -
                 a, b = total[one, i] + cost[label, i], total[two, i] + cost[label ^ 2, i]
                 after[state, i] = b if b < a else a
             if len(came):
-                bit = np.uint8(1 << state)
+                bit = np.int32(1 << state)
                 for i in range(width):
                     a, b = total[one, i] + cost[label, i], total[two, i] + cost[label ^ 2, i]
-                    came[t, i] |= bit if b < a else np.uint8(0)
+                    came[t, i] |= bit if b < a else NONE
         for state in range(states):
             for i in range(width):
                 total[state, i] = after[state, i]
