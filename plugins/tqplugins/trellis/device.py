@@ -19,7 +19,8 @@ from tqplugins.trellis.nearest import least_gap, nearest_labelled
 from tqplugins.trellis.viterbi import best_path, least_cost
 
 LANES = 4096
-"""Paths that are followed together: more vectors than this are tried one size after another."""
+"""Paths that are followed together, over the states: memory goes with their product. Further
+vectors, and sizes, wait until these are done."""
 
 
 class TrellisCodebook:
@@ -55,6 +56,7 @@ class TrellisCodebook:
         self.points = mx.array(table)
         self._columns = [mx.array(column) for column in table.T]
         self._branches = branches(table)
+        self._lanes = LANES // self.trellis.states
 
     def encode(self, u: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
         """Encode ``[..., dim]`` floats of any dtype.
@@ -95,11 +97,17 @@ class TrellisCodebook:
         return mx.stack(parts, axis=-1).reshape(*codes.shape[:-1], self.dim)
 
     def _choose(self, unit: mx.array) -> mx.array:
-        rows, shape = unit.shape[0], self.trellis
-        if not rows:
-            return mx.zeros((0, self.n), mx.uint32)
+        codes = [mx.zeros((0, self.n), mx.uint32)]
+        for first in range(0, unit.shape[0], self._lanes):
+            some = unit[first : first + self._lanes]
+            codes.append(self._paths(mx.depends([some], codes[-1:])[0]))
+        return mx.concatenate(codes)
+
+    def _paths(self, unit: mx.array) -> mx.array:
+        """Return the codes ``[rows, n]`` of a few vectors ``[rows, dim]``."""
+        shape = self.trellis
         # [span, T, rows]: a vector a lane
-        x = unit.reshape(rows, shape.symbols, shape.span).transpose(2, 1, 0)
+        x = unit.reshape(-1, shape.symbols, shape.span).transpose(2, 1, 0)
         if len(self.sizes) > 1:
             x = x * self._best_size(x)
         low = best_path(self._costs(x), shape.states)
@@ -112,11 +120,11 @@ class TrellisCodebook:
     def _best_size(self, x: mx.array) -> mx.array:
         """Return the size, ``[rows]``, at which the cheapest path leaves the least error."""
         rows = x.shape[-1]
-        together = max(1, min(len(self.sizes), LANES // rows))
-        errors = []
+        together = max(1, min(len(self.sizes), self._lanes // rows))
+        errors: list[mx.array] = []
         for first in range(0, len(self.sizes), together):
             tried = mx.array(self.sizes[first : first + together])[:, None]
-            lanes = (x[..., None, :] * tried).reshape(*x.shape[:-1], -1)
+            lanes = (mx.depends([x], errors[-1:])[0][..., None, :] * tried).flatten(2)
             cost = least_cost(self._costs(lanes), self.trellis.states)
             errors.append(cost.reshape(-1, rows) / tried**2)
         return mx.array(self.sizes)[mx.concatenate(errors).argmin(0)]
