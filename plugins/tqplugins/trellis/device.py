@@ -15,10 +15,10 @@ from tqplugins.lut.table import look_up
 from tqplugins.lut.unit import normalized, stored_scale
 from tqplugins.points import trained_points
 from tqplugins.trellis.layout import branches, labels, trellis
-from tqplugins.trellis.nearest import least_gap, nearest_labelled
+from tqplugins.trellis.nearest import least_gaps, nearest_labelled
 from tqplugins.trellis.viterbi import best_path, least_cost
 
-LANES = 4096
+LANES = 2048
 """Paths that are followed together, over the states: memory goes with their product. Further
 vectors, and sizes, wait until these are done."""
 
@@ -110,7 +110,7 @@ class TrellisCodebook:
         x = unit.reshape(-1, shape.symbols, shape.span).transpose(2, 1, 0)
         if len(self.sizes) > 1:
             x = x * self._best_size(x)
-        low = best_path(self._costs(x), shape.states)
+        low = best_path(least_gaps(x, self._branches), shape.states)
         parts = [low.T]
         if shape.width > 1:
             label = labels(mx, shape.states, low.T).T
@@ -125,10 +125,6 @@ class TrellisCodebook:
         for first in range(0, len(self.sizes), together):
             tried = mx.array(self.sizes[first : first + together])[:, None]
             lanes = (mx.depends([x], errors[-1:])[0][..., None, :] * tried).flatten(2)
-            cost = least_cost(self._costs(lanes), self.trellis.states)
+            cost = least_cost(least_gaps(lanes, self._branches), self.trellis.states)
             errors.append(cost.reshape(-1, rows) / tried**2)
         return mx.array(self.sizes)[mx.concatenate(errors).argmin(0)]
-
-    def _costs(self, x: mx.array) -> mx.array:
-        """Return the least squared distance by label, ``[4, T, L]`` of ``[span, T, L]``."""
-        return mx.stack([least_gap(x, branch) for branch in self._branches])

@@ -1,4 +1,4 @@
-"""The nearest point of a branch, on a line or in the plane, in MLX operations."""
+"""The nearest point of each branch, on a line or in the plane, in MLX operations."""
 
 from __future__ import annotations
 
@@ -8,45 +8,52 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from tqplugins.lut.table import look_up
-
 TOGETHER = 8
-"""Points whose distances are taken in one operation: enough for a device, little memory."""
+"""Points of a branch whose distances are taken in one operation: a device is busy with them, and
+memory stays small."""
 
 
-def least_gap(x: mx.array, points: NDArray[Any]) -> mx.array:
-    """Return the squared distance to the nearest point, float32 ``[...]``.
+def least_gaps(x: mx.array, branches: NDArray[np.float32]) -> mx.array:
+    """Return the squared distance to the nearest point of each branch, float32 ``[4, T, L]``.
 
     Args:
-        x: float32 ``[span, ...]``.
-        points: ``[n, span]``.
+        x: float32 ``[span, T, L]``.
+        branches: ``[4, U, span]``.
     """
-    least = _gaps(x, points[:TOGETHER]).min(0)
-    for first in range(TOGETHER, len(points), TOGETHER):
-        least = mx.minimum(least, _gaps(x, points[first : first + TOGETHER]).min(0))
+    least = _gaps(x, branches[:, :TOGETHER])
+    for first in range(TOGETHER, branches.shape[1], TOGETHER):
+        least = mx.minimum(least, _gaps(x, branches[:, first : first + TOGETHER]))
     return least
 
 
-def nearest_labelled(x: mx.array, label: mx.array, branches: NDArray[Any]) -> mx.array:
-    """Return which point of its branch is nearest, uint32 ``[...]``.
+def _gaps(x: mx.array, points: NDArray[np.float32]) -> mx.array:
+    gap: Any = 0
+    for axis in range(x.shape[0]):
+        gap = gap + mx.square(x[axis] - mx.array(points[..., axis])[..., None, None])
+    least: mx.array = gap.min(1)
+    return least
+
+
+def nearest_labelled(x: mx.array, label: mx.array, branches: NDArray[np.float32]) -> mx.array:
+    """Return which point of its branch is nearest, uint32 ``[T, L]``; the first of equals.
 
     Args:
-        x: float32 ``[span, ...]``.
-        label: which branch, ``[...]``.
-        branches: ``[4, U, span]``.
+        x, branches: as ``least_gaps``.
+        label: which branch, ``[T, L]``.
     """
-    best, least = mx.zeros(label.shape, mx.uint32), mx.full(label.shape, mx.inf)
-    for upper in range(branches.shape[1]):
-        points = [look_up(mx.array(branches[:, upper, axis]), label) for axis in range(len(x))]
-        gap = sum(mx.square(x[axis] - point) for axis, point in enumerate(points))
-        best = mx.where(gap < least, mx.array(upper, mx.uint32), best)
-        least = mx.minimum(gap, least)
+    best, least = _labelled(x, label, branches[:, :TOGETHER])
+    for first in range(TOGETHER, branches.shape[1], TOGETHER):
+        here, gap = _labelled(x, label, branches[:, first : first + TOGETHER])
+        best = mx.where(gap < least, here + first, best)
+        least = mx.minimum(least, gap)
     return best
 
 
-def _gaps(x: mx.array, points: NDArray[Any]) -> mx.array:
-    some = mx.array(points.astype(np.float32)).reshape(*points.shape, *[1] * (x.ndim - 1))
-    gap = mx.square(x[0] - some[:, 0])
-    for axis in range(1, x.shape[0]):
-        gap = gap + mx.square(x[axis] - some[:, axis])
-    return gap
+def _labelled(
+    x: mx.array, label: mx.array, points: NDArray[np.float32]
+) -> tuple[mx.array, mx.array]:
+    gap: Any = 0
+    for axis in range(x.shape[0]):
+        candidates = mx.take(mx.array(points[..., axis]), label, axis=0)  # [T, L, some]
+        gap = gap + mx.square(x[axis][..., None] - candidates)
+    return gap.argmin(-1), gap.min(-1)
