@@ -236,6 +236,13 @@ def test_explain_takes_other_shapes(capsys):
     assert told["kernel"]["dtype"] == "bfloat16"
 
 
+def test_explain_shows_the_scheme_of_each_side(capsys):
+    told = run_json(capsys, "explain", "turboquant+uniform:group_size=32", "--bits", "4")
+    assert told["scheme"] == "turboquant+uniform:group_size=32"
+    assert (told["key"]["codebook"], told["value"]["codebook"]) == ("beta-lloyd-max", "mlx-affine")
+    assert (told["key"]["bits_per_value"], told["value"]["bits_per_value"]) == (4.125, 5)
+
+
 def test_explain_shows_the_same_as_tables(capsys):
     assert cli.main(["explain", "turboquant:seed=7", "--device", "cpu"]) == 0
     out = capsys.readouterr().out

@@ -10,11 +10,12 @@ from tqcore.cache.attend import Attending
 from tqcore.cache.report import LayerReport
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
-from tqcore.cache.view import CacheView, Side
+from tqcore.cache.view import CacheView
 from tqcore.codec import codec_for
 from tqcore.errors import ShapeError, StateError
 from tqcore.schemestring import SchemeChoice
 from tqcore.spec import ShapeCtx
+from tqcore.widths import Side
 
 _FLOATS = (mx.float16, mx.bfloat16, mx.float32)
 
@@ -65,7 +66,7 @@ class TokenCache(Attending):
     @property
     def bits(self) -> float:
         """Mean of the key and value widths that were asked for."""
-        return sum(self.choice.widths.sides()) / 2
+        return sum(self.choice.sides) / 2
 
     @property
     def keys(self) -> mx.array | None:

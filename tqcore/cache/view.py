@@ -7,16 +7,16 @@ that knows the owner works on the packed planes, and anything else gets real arr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from tqcore.widths import Side
+
 if TYPE_CHECKING:
     from tqcore.cache.base import TokenCache
-
-Side = Literal["key", "value"]
 
 
 class CacheView:
