@@ -188,6 +188,8 @@ class PolicySpec:
         layers: other widths for some layers: ``none``, or ``A-B:k<bits>v<bits>`` terms.
         sinks: tokens at the start of each sequence that stay dense.
         window: most recent tokens that stay dense.
+        arrays: layers of models that compute attention themselves: ``packed`` and handed out as
+            arrays, or ``dense``.
         start: tokens a sequence must hold before anything is quantized.
     """
 
@@ -195,6 +197,7 @@ class PolicySpec:
     layers: str = "none"
     sinks: int = field(default=0, validator=v.ge(0))
     window: int = field(default=0, validator=v.ge(0))
+    arrays: str = "packed"
     start: int = field(default=0, validator=v.ge(0))
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,6 +236,13 @@ POLICY_OPTIONS = (
     Option("layers", "str", "none", "other widths for some layers: 0-3:k8v4,9:k4v4"),
     Option("sinks", "int", 0, "tokens at the start of each sequence that stay dense"),
     Option("window", "int", 0, "most recent tokens that stay dense"),
+    Option(
+        "arrays",
+        "str",
+        "packed",
+        "layers of models that compute attention themselves: handed out as arrays, or dense",
+        choices=("packed", "dense"),
+    ),
 )
 """Options that every scheme takes: they belong to the cache, not to the codec."""
 

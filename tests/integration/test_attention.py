@@ -84,7 +84,7 @@ def test_views_of_a_layer_are_served_to_another_that_has_no_cache(host: str, bas
 
 
 @BOTH
-def test_case_27_one_view_as_both_keys_and_values_is_expanded(host: str, base: Any) -> None:
+def test_field_case_27_one_view_as_both_keys_and_values_is_expanded(host: str, base: Any) -> None:
     q, k, v = tensors(12)
     cache = get_host(host).types.quantized("turboquant", 4)
     latent, _ = cache.update_and_fetch(k, v)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import mlx.core as mx
 
 from tqcore.cache.attend import Attending
-from tqcore.cache.report import LayerReport
+from tqcore.cache.report import AS_ARRAYS, LayerReport
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
 from tqcore.cache.view import CacheView
@@ -31,6 +31,8 @@ class TokenCache(Attending):
         dtype: of what went in.
         lead: ``(B, H)``.
         sinks: the first tokens of each row, dense.
+        as_arrays: hand out arrays instead of views, for models that attend by themselves; what
+            is stored stays packed. Set by whoever knows the model, kept by copies and files.
     """
 
     choice: SchemeChoice
@@ -38,6 +40,7 @@ class TokenCache(Attending):
     n_layers: int
     left_dense: str | None
     dtype: mx.Dtype
+    as_arrays: bool = False
 
     def setup(
         self, choice: SchemeChoice, layer: int, n_layers: int, left_dense: str | None
@@ -100,6 +103,8 @@ class TokenCache(Attending):
             reason = f"{self.length} tokens, quantization starts at {policy.start}"
             if policy.window and self.length >= policy.start:
                 reason = f"{self.length} tokens, the latest {policy.window} stay dense"
+        elif packed and self.as_arrays:
+            reason = AS_ARRAYS
         key_bits = value_bits = 8.0 * self.dtype.size
         if packed and self.tokens:
             key_bits, value_bits = (codec.bits_per_value for codec in self.tokens.codecs)
@@ -120,8 +125,10 @@ class TokenCache(Attending):
 
     # Writing
 
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[CacheView, CacheView]:
-        """Append ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values; return views of all.
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
+        """Append ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values; return all, as views.
+
+        With ``as_arrays``, return real arrays in the dtype that went in.
 
         Raises:
             ShapeError: not four axes, or not the batch, heads and dims of before.
@@ -136,6 +143,8 @@ class TokenCache(Attending):
         if self.left_dense is None:
             self.sinks.capture(keys, values, self.starts())
         tokens.append(keys, values, pack=pack)
+        if self.as_arrays:
+            return self.dequantize()
         return CacheView(self, "key", 0, length), CacheView(self, "value", 0, length)
 
     def trim(self, count: int) -> int:

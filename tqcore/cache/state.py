@@ -39,6 +39,8 @@ def describe(cache: QuantizedKVCache) -> str:
         "layer": [cache.layer, cache.n_layers],
         "left_dense": cache.left_dense,
     }
+    if cache.as_arrays:
+        data["as_arrays"] = True
     if (tokens := cache.tokens) is not None:
         data["dtype"] = str(cache.dtype).removeprefix("mlx.core.")
         data["heads"] = list(cache.lead)
@@ -65,6 +67,7 @@ def restore(cache: QuantizedKVCache, state: Any, text: str) -> None:
         layer, n_layers = data["layer"]
         choice = choose(data["scheme"], bits, key_bits, value_bits, data["start"])
         cache.setup(choice, layer, n_layers, data["left_dense"])
+        cache.as_arrays = cache.as_arrays or bool(data.get("as_arrays"))
         if "tokens" in data:
             _restore_tokens(cache, state, data)
     except StateError:

@@ -39,13 +39,15 @@ class VlmQuantizedKVCache(VlmAttention, QuantizedKVCache, TurboQuantKVCache):  #
 
         if not self.empty():
             raise StateError(f"to_batch of a cache of {self.offset} tokens: use merge([cache])")
-        return VlmBatchQuantizedKVCache(
+        batch = VlmBatchQuantizedKVCache(
             left_padding,
             self.choice,
             layer=self.layer,
             n_layers=self.n_layers,
             left_dense=self.left_dense,
         )
+        batch.as_arrays = self.as_arrays
+        return batch
 
     @classmethod
     def merge(cls, caches: Sequence[QuantizedKVCache]) -> VlmBatchQuantizedKVCache:
