@@ -231,7 +231,9 @@ class BatchQuantizedKVCache(TokenCache):
             for count in counts
         ]
         filled = next((part for part in parts if part.length), None)
-        if filled is not None:
+        if filled is None:
+            self.tokens = None
+        else:
             dtype, heads = filled.dtype, filled.lead[1]
             self.tokens = join([(p.tokens, len(n)) for p, n in zip(parts, padding, strict=True)])
             sinks = Sinks.stack([(p.sinks, len(n)) for p, n in zip(parts, padding, strict=True)])

@@ -66,6 +66,8 @@ class PlaneStore:
         """Forget the last ``count`` tokens, at most all; return how many."""
         count = min(count, self.length)
         self.length -= count
+        if not self.length:
+            self.clear()  # the next rows may be others
         return count
 
     def clear(self) -> None:
