@@ -127,7 +127,7 @@ def known(monkeypatch):
 def test_schemes_as_json(known, capsys):
     (shown,) = run_json(capsys, "schemes")
     common = shown["options"][2:]
-    assert [option["name"] for option in common] == ["layers", "sinks", "window"]
+    assert [option["name"] for option in common] == ["layers", "sinks", "window", "arrays"]
     shown["options"] = shown["options"][:2]
     assert [shown] == [
         {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import mlx.core as mx
@@ -84,6 +85,24 @@ def test_field_case_27_latents_are_rotated_back_before_they_serve_as_keys_and_va
     assert packed(caches) == [True] * models.LAYERS
 
 
+@pytest.mark.parametrize("family", ["moondream2", "phi4_siglip"])
+@pytest.mark.parametrize("scheme", [SCHEME, "uniform"])
+def test_field_case_42_layers_that_call_mlx_attention_themselves_are_stored_packed(
+    family: str, scheme: str
+) -> None:
+    made = importlib.import_module(f"mlx_vlm.models.{family}.language")
+    names = ("hidden_size", "num_attention_heads", "num_key_value_heads", "intermediate_size")
+    shapes = {name: models.COMMON[name] for name in (*names, "num_hidden_layers", "vocab_size")}
+    mx.random.seed(0)
+    model = SimpleNamespace(language_model=made.LanguageModel(made.TextConfig(**shapes)))
+    dense = logits("vlm", model, new_caches("vlm", model))
+    enable(model.language_model, scheme, 8)
+    caches = new_caches("vlm", model)
+    assert max(apart_by(logits("vlm", model, caches), dense)) < 0.15
+    assert packed(caches) == [True] * models.LAYERS
+    assert {layer.reason for layer in report(caches)} == {AS_ARRAYS}
+
+
 @MODELS
 @pytest.mark.parametrize("dtype", [mx.float32, mx.bfloat16])
 def test_field_case_41_models_get_real_arrays_of_the_dtype_that_went_in(
@@ -149,6 +168,26 @@ def test_prompt_caches_that_are_handed_in_are_handed_out_as_arrays(
 def _enabled_caches(host: str, model: Any) -> list[Any]:
     enable(model, SCHEME, 8)
     return new_caches(host, model)
+
+
+@pytest.mark.parametrize("family", ["deepseek_v3"])
+@pytest.mark.parametrize("host", ["vlm"])
+def test_prefix_snapshots_stay_packed_and_hand_out_arrays(host: str, loaded: Any) -> None:
+    from mlx_vlm.apc import APCManager
+
+    adapter(host).install()
+    enable(loaded[0], SCHEME, 8)
+    prompts = ["a prefix that is shared " * 4 + tail for tail in ("A", "A and B", "A and C")]
+    generate = importlib.import_module("mlx_vlm").generate
+    manager = APCManager(num_blocks=64, block_size=4)
+    try:
+        warm = [generate(*loaded, p, max_tokens=4, apc_manager=manager) for p in prompts]
+        stats = manager.stats_snapshot()
+    finally:
+        manager.close()
+    cold = [generate(*loaded, p, max_tokens=4) for p in prompts]
+    assert [a.token_ids for a in warm] == [a.token_ids for a in cold]
+    assert stats["exact_hits"] == 2
 
 
 @pytest.mark.parametrize("family", ["gemma2"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import mlx.core as mx
@@ -175,12 +176,15 @@ class TokenCache(Attending):
         values = CacheView(self, "value", 0, self.length) if values is None else values
         return keys.dequantize(), values.dequantize()
 
-    def expand(self, side: Side, start: int, stop: int) -> mx.array:
-        """Return one side's tokens ``[start, stop)`` as float32 ``[B, H, n, D]``."""
+    def expand(self, side: Side, start: int, stop: int, after: Sequence[mx.array] = ()) -> mx.array:
+        """Return one side's tokens ``[start, stop)`` as float32 ``[B, H, n, D]``.
+
+        Nothing is decoded before ``after`` is known.
+        """
         batch, heads, dim = self.geometry(side)
         assert self.tokens is not None
         which = int(side == "value")
-        parts = self.tokens.expand(which, start, stop)
+        parts = self.tokens.expand(which, start, stop, after)
         if not parts:
             return mx.zeros((batch, heads, 0, dim))
         x = mx.concatenate(parts, axis=2)
