@@ -127,7 +127,7 @@ def known(monkeypatch):
 def test_schemes_as_json(known, capsys):
     (shown,) = run_json(capsys, "schemes")
     common = shown["options"][2:]
-    assert [option["name"] for option in common] == ["layers", "sinks", "window", "rotating"]
+    assert [o["name"] for o in common] == ["layers", "sinks", "window", "rotating", "arrays"]
     shown["options"] = shown["options"][:2]
     assert [shown] == [
         {
@@ -234,6 +234,13 @@ def test_explain_takes_other_shapes(capsys):
     assert told["cache"]["dense_layers"] == []
     assert told["kernel"]["name"] == "portable"
     assert told["kernel"]["dtype"] == "bfloat16"
+
+
+def test_explain_shows_the_scheme_of_each_side(capsys):
+    told = run_json(capsys, "explain", "turboquant+uniform:group_size=32", "--bits", "4")
+    assert told["scheme"] == "turboquant+uniform:group_size=32"
+    assert (told["key"]["codebook"], told["value"]["codebook"]) == ("beta-lloyd-max", "mlx-affine")
+    assert (told["key"]["bits_per_value"], told["value"]["bits_per_value"]) == (4.125, 5)
 
 
 def test_explain_shows_the_same_as_tables(capsys):

@@ -19,7 +19,12 @@ from tqcore.errors import OptionError, StateError, UnknownNameError
 BOTH = pytest.mark.parametrize("host", ["vlm", "lm"])
 SCHEMES = pytest.mark.parametrize(
     ("scheme", "bits"),
-    [("turboquant", 8), ("turboquant:skip=none", 3.5), ("uniform", 4), ("turboquant:sinks=4", 4)],
+    [
+        ("turboquant", 8),
+        ("turboquant:skip=none", 3.5),
+        ("uniform+turboquant", 4),
+        ("turboquant:sinks=4", 4),
+    ],
 )
 TOLERANCE = 2e-3
 

@@ -143,6 +143,18 @@ def test_field_case_24_a_scheme_set_by_the_settings_is_applied_or_refused(vision
     vision.say("hello")
     assert len(vision.notices()) == count + 1
     assert "scheme turboquant:seed=5 (keys 3, values 3 bits)" in vision.notices()[-1]
-    vision.ask("/v1/settings", {"kv_quant_scheme": "uniform", "kv_bits": None}, "PATCH")
+    changed = {"kv_value_scheme": "uniform:group_size=32", "kv_value_bits": 6}
+    answer = vision.ask("/v1/settings", changed, "PATCH")
+    assert answer["rejected"] == []
+    vision.say("hello")
+    text = "turboquant:seed=5+uniform:group_size=32 (keys 3, values 6 bits)"
+    assert text in vision.notices()[-1]
+    changed = {"kv_quant_scheme": "turboquant+uniform", "kv_value_scheme": None, "kv_value_bits": 4}
+    assert vision.ask("/v1/settings", changed, "PATCH")["rejected"] == []
+    vision.say("hello")
+    assert "scheme turboquant+uniform (keys 3, values 4 bits)" in vision.notices()[-1]
+    count = len(vision.notices()) - 1
+    dense = {"kv_quant_scheme": "uniform", "kv_bits": None, "kv_value_bits": None}
+    vision.ask("/v1/settings", dense, "PATCH")
     vision.say("hello")
     assert len(vision.notices()) == count + 1

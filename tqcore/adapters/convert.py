@@ -68,12 +68,15 @@ class Converter:
         choice: what to store; None only adopts core caches that a caller made.
         early: encode a filled dense cache that is still shorter than ``start`` too: it then
             keeps its tokens dense by itself until it is long enough.
+        arrays: whether the model needs arrays instead of views; None where the model is not
+            known, and caches then keep doing what they do.
         reasons: why layers stayed as they are, filled in while converting.
     """
 
     types: CacheTypes
     choice: SchemeChoice | None
     early: bool = True
+    arrays: bool | None = None
     reasons: dict[int, str] = field(factory=dict, eq=False)
 
     def convert(self, caches: list[Any]) -> list[Any]:
@@ -94,12 +97,22 @@ class Converter:
         return str(dict(self.choice.options)["skip"]) if self.choice is not None else "none"
 
     def _entry(self, entry: Any, layer: int, count: int) -> Any:
+        entry = self._converted(entry, layer, count)
+        if self.arrays is not None and isinstance(entry, TokenCache):
+            entry.as_arrays = self.arrays
+        return entry
+
+    def _converted(self, entry: Any, layer: int, count: int) -> Any:
         if isinstance(entry, QuantizedKVCache):
             return self._adopt(entry, layer, count)
         if isinstance(entry, BatchQuantizedKVCache):
             return _reclass(entry, self.types.ours(entry))
         if type(entry) in (self.types.dense, self.types.sliding):
             return self._dense(entry, layer, count)
+        # a model that attends by itself does as it likes with what it nests: sides of no width
+        nested = (self.types.nested, list, tuple)
+        if self.arrays and isinstance(entry, nested):
+            return self._keep(entry, layer)
         if isinstance(entry, self.types.nested):
             converted = [self._entry(sub, layer, count) for sub in entry.caches]
             entry.caches = type(entry.caches)(converted)
@@ -109,6 +122,9 @@ class Converter:
             return entry
         if type(entry) is tuple:
             return tuple(self._entry(sub, layer, count) for sub in entry)
+        return self._keep(entry, layer)
+
+    def _keep(self, entry: Any, layer: int) -> Any:
         self.reasons.setdefault(layer, f"{type(entry).__name__} is kept as it is")
         return entry
 

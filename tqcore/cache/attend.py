@@ -9,9 +9,10 @@ from tqcore.attention.merge import merge
 from tqcore.cache.segments import attend_dense, attend_segment
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
-from tqcore.cache.view import CacheView, Side, fit
+from tqcore.cache.view import CacheView, fit
 from tqcore.errors import ShapeError, StateError
 from tqcore.protocols import Partial
+from tqcore.widths import Side
 
 QUERY_BLOCK = 512
 """Queries that attend together: it bounds the logits that a long prompt holds at once."""

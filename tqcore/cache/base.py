@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import mlx.core as mx
 
 from tqcore.cache.attend import Attending
-from tqcore.cache.report import LayerReport
+from tqcore.cache.report import AS_ARRAYS, LayerReport
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
-from tqcore.cache.view import CacheView, Side
+from tqcore.cache.view import CacheView
 from tqcore.codec import Codec, codec_for
 from tqcore.errors import ShapeError, StateError
 from tqcore.schemestring import SchemeChoice
 from tqcore.spec import ShapeCtx
+from tqcore.widths import Side
 
 _FLOATS = (mx.float16, mx.bfloat16, mx.float32)
 
@@ -30,6 +32,8 @@ class TokenCache(Attending):
         dtype: of what went in.
         lead: ``(B, H)``.
         sinks: the first tokens of each row, dense.
+        as_arrays: hand out arrays instead of views, for models that attend by themselves; what
+            is stored stays packed. Set by whoever knows the model, kept by copies and files.
     """
 
     choice: SchemeChoice
@@ -37,6 +41,7 @@ class TokenCache(Attending):
     n_layers: int
     left_dense: str | None
     dtype: mx.Dtype
+    as_arrays: bool = False
 
     def setup(
         self, choice: SchemeChoice, layer: int, n_layers: int, left_dense: str | None
@@ -69,7 +74,7 @@ class TokenCache(Attending):
     @property
     def bits(self) -> float:
         """Mean of the key and value widths that were asked for."""
-        return sum(self.choice.widths.sides()) / 2
+        return sum(self.choice.sides) / 2
 
     @property
     def keys(self) -> mx.array | None:
@@ -103,6 +108,8 @@ class TokenCache(Attending):
             reason = f"{self.length} tokens, quantization starts at {policy.start}"
             if policy.window and self.length >= policy.start:
                 reason = f"{self.length} tokens, the latest {policy.window} stay dense"
+        elif packed and self.as_arrays:
+            reason = AS_ARRAYS
         key_bits = value_bits = 8.0 * self.dtype.size
         if packed and self.tokens:
             key_bits, value_bits = (codec.bits_per_value for codec in self.tokens.codecs)
@@ -123,8 +130,10 @@ class TokenCache(Attending):
 
     # Writing
 
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[CacheView, CacheView]:
-        """Append ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values; return views of all.
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
+        """Append ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values; return all, as views.
+
+        With ``as_arrays``, return real arrays in the dtype that went in.
 
         Raises:
             ShapeError: not four axes, or not the batch, heads and dims of before.
@@ -140,6 +149,8 @@ class TokenCache(Attending):
             self.sinks.capture(keys, values, self.starts())
         pack = self.left_dense is None and (self.is_quantized or long_enough)
         tokens.append(keys, values, pack=pack)
+        if self.as_arrays:
+            return self.dequantize()
         length = tokens.length
         return CacheView(self, "key", 0, length), CacheView(self, "value", 0, length)
 
@@ -178,12 +189,15 @@ class TokenCache(Attending):
         values = CacheView(self, "value", 0, self.length) if values is None else values
         return keys.dequantize(), values.dequantize()
 
-    def expand(self, side: Side, start: int, stop: int) -> mx.array:
-        """Return one side's tokens ``[start, stop)`` as float32 ``[B, H, n, D]``."""
+    def expand(self, side: Side, start: int, stop: int, after: Sequence[mx.array] = ()) -> mx.array:
+        """Return one side's tokens ``[start, stop)`` as float32 ``[B, H, n, D]``.
+
+        Nothing is decoded before ``after`` is known.
+        """
         batch, heads, dim = self.geometry(side)
         assert self.tokens is not None
         which = int(side == "value")
-        parts = self.tokens.expand(which, start, stop)
+        parts = self.tokens.expand(which, start, stop, after)
         if not parts:
             return mx.zeros((batch, heads, 0, dim))
         x = mx.concatenate(parts, axis=2)

@@ -191,6 +191,7 @@ class BatchQuantizedKVCache(TokenCache):
         """Return one row as a single-sequence cache, packed bytes as they are."""
         cache = self.single.__new__(self.single)
         cache.setup(self.choice, self.layer, self.n_layers, self.left_dense)
+        cache.as_arrays = self.as_arrays
         if self.tokens is not None:
             row = range(self.batch_size)[row]
             cache.tokens = self.tokens.rows([row], min(self.padding[row], self.length))
@@ -208,6 +209,7 @@ class BatchQuantizedKVCache(TokenCache):
         first = caches[0]
         batch = cls.__new__(cls)
         batch.setup(first.choice, first.layer, first.n_layers, first.left_dense)
+        batch.as_arrays = any(cache.as_arrays for cache in caches)
         batch.join(caches, [[0]] * len(caches))
         return batch
 

@@ -41,6 +41,8 @@ def describe(cache: QuantizedKVCache) -> str:
     }
     if rotating := cache.window_state():
         data["rotating"] = rotating
+    if cache.as_arrays:
+        data["as_arrays"] = True
     if (tokens := cache.tokens) is not None:
         data["dtype"] = str(cache.dtype).removeprefix("mlx.core.")
         data["heads"] = list(cache.lead)
@@ -73,6 +75,7 @@ def restore(cache: QuantizedKVCache, state: Any, text: str) -> None:
         choice = choose(data["scheme"], bits, key_bits, value_bits, data["start"])
         cache.setup(choice, layer, n_layers, data["left_dense"])
         cache.take_window_state(data.get("rotating"))
+        cache.as_arrays = cache.as_arrays or bool(data.get("as_arrays"))
         if "tokens" in data:
             _restore_tokens(cache, state, data)
     except StateError:

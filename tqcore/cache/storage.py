@@ -70,7 +70,7 @@ class PlaneStore:
         count = min(count, self.length)
         self.length -= count
         if not self.length:
-            self.clear()  # of another shape from now on, perhaps
+            self.clear()  # the next rows may be others
         return count
 
     def drop_first(self, count: int) -> None:

@@ -107,11 +107,17 @@ class Tokens:
             keys, values = self.dense.view(begin - first, stop - first)
             yield Segment(begin, stop, [keys], [values], is_packed=False)
 
-    def expand(self, side: int, start: int, stop: int) -> list[mx.array]:
-        """Return one side's tokens ``[start, stop)``, float32 ``[B, H, n, D]`` a segment."""
+    def expand(
+        self, side: int, start: int, stop: int, after: Sequence[mx.array] = ()
+    ) -> list[mx.array]:
+        """Return one side's tokens ``[start, stop)``, float32 ``[B, H, n, D]`` a segment.
+
+        Nothing is decoded before ``after`` is known, see ``tqcore.attention.blocks``.
+        """
         parts = []
         for segment in self.segments(start, stop):
             planes = segment.values if side else segment.keys
+            planes = mx.depends(planes, list(after)) if after else planes
             parts.append(self.codecs[side].decode(planes) if segment.is_packed else planes[0])
         return [part.astype(mx.float32) for part in parts]
 

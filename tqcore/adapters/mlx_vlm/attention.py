@@ -43,7 +43,7 @@ class VlmAttention(TokenCache):
         """Attend with ``[B, Hq, L, Dk]`` queries; plain arrays take dense attention."""
         if keys_state is None:
             return self.attend(queries, scale=scale, mask=mask)
-        return attend(queries, keys_state, values_state, scale=scale, mask=mask)
+        return attend(queries, keys_state, values_state, self, scale=scale, mask=mask)
 
     prefill_attention = decode_attention
 

@@ -38,13 +38,15 @@ class VlmQuantizedKVCache(VlmAttention, QuantizedKVCache, TurboQuantKVCache):  #
         from tqcore.adapters.mlx_vlm.batch import VlmBatchQuantizedKVCache
 
         self.refuse_if_filled()
-        return VlmBatchQuantizedKVCache(
+        batch = VlmBatchQuantizedKVCache(
             left_padding,
             self.choice,
             layer=self.layer,
             n_layers=self.n_layers,
             left_dense=self.left_dense,
         )
+        batch.as_arrays = self.as_arrays
+        return batch
 
     def refuse_if_filled(self) -> None:
         """Raise where ``to_batch`` would lose tokens.
