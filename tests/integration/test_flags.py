@@ -27,6 +27,8 @@ def choice(**arguments: Any) -> Any:
         (3.5, "uniform", True),
         (4, "turboquant", True),
         (4, "turboquant:seed=3", True),
+        (4, "turboquant:seed=3+uniform", True),
+        (4, "uniform+turboquant", True),
     ],
 )
 def test_turboquant_enabled(bits: float | None, scheme: str | None, expected: bool) -> None:

@@ -58,7 +58,7 @@ def test_a_bad_flag_is_refused_when_called_not_when_iterated(host: str, installe
     with pytest.raises(UnknownNameError):
         generate.generate_step(*args, kv_quant_scheme="turboqant")
     with pytest.raises(OptionError):
-        generate.generate_step(*args, kv_key_scheme="turboquant", kv_value_scheme="uniform")
+        generate.generate_step(*args, kv_key_scheme="turboquant", kv_value_scheme="uniform:sinks=4")
 
 
 @BOTH

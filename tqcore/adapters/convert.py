@@ -107,12 +107,12 @@ class Converter:
             return self._adopt(entry, layer, count)
         if isinstance(entry, BatchQuantizedKVCache):
             return _reclass(entry, self.types.ours(entry))
+        # a model that attends by itself does as it likes with what it nests: sides of no width
+        own = (self.types.nested, self.types.sliding, list, tuple)
+        if self.arrays and isinstance(entry, own):
+            return self._keep(entry, layer)
         if type(entry) in (self.types.dense, self.types.sliding):
             return self._dense(entry, layer, count)
-        # a model that attends by itself does as it likes with what it nests: sides of no width
-        nested = (self.types.nested, list, tuple)
-        if self.arrays and isinstance(entry, nested):
-            return self._keep(entry, layer)
         if isinstance(entry, self.types.nested):
             converted = [self._entry(sub, layer, count) for sub in entry.caches]
             entry.caches = type(entry.caches)(converted)

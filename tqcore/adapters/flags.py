@@ -98,13 +98,14 @@ def turboquant_enabled(bits: float | None, scheme: str | None = None) -> bool:
 
     Args:
         bits: bits a value; None never does.
-        scheme: ``turboquant`` does at any width; with none, or ``uniform``, a fraction does.
+        scheme: ``turboquant`` on either side does at any width; with none, or ``uniform``, a
+            fraction does.
     """
     if bits is None:
         return False
-    name = parse(scheme)[0] if scheme else HOST_DEFAULT_SCHEME
-    return name == "turboquant" or (
-        name == HOST_DEFAULT_SCHEME and scheme_for(bits, None) == "turboquant"
+    names = [parse(part)[0] for part in parts(scheme or HOST_DEFAULT_SCHEME)]
+    return "turboquant" in names or (
+        names == [HOST_DEFAULT_SCHEME] and scheme_for(bits, None) == "turboquant"
     )
 
 
