@@ -25,4 +25,3 @@ class VlmBatchQuantizedKVCache(
 
     # The prefix cache works on rows, which `extract` gives it.
     dequantize_for_apc = Hidden()
-    meta_state = Hidden()

@@ -42,6 +42,9 @@ def host() -> Host:
     from tqcore.adapters.mlx_vlm.routes import route_patches
 
     caches = importlib.import_module(CACHE)
+    # CacheList looks the class of a saved cache up by name, here
+    for kind in (VlmQuantizedKVCache, VlmBatchQuantizedKVCache):
+        setattr(caches, kind.__name__, kind)
     return Host(
         name=NAME,
         extra=EXTRA,
