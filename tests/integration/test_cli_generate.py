@@ -67,7 +67,7 @@ def test_the_notice_says_who_served_what(
 
 
 @BOTH
-def test_case_12_a_notice_when_nothing_was_quantized(
+def test_field_case_12_a_notice_when_nothing_was_quantized(
     host: str, llama_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ("--kv-bits", "3.5", "--quantized-kv-start", "5000")

@@ -67,7 +67,7 @@ def test_a_filled_cache_is_encoded_once_it_is_past_the_start(host: str) -> None:
 
 
 @BOTH
-def test_case_10_rotating_caches_are_kept(host: str) -> None:
+def test_field_case_10_rotating_caches_are_kept(host: str) -> None:
     kinds = host_caches(host)
     caches = [kinds.RotatingKVCache(max_size=4), kinds.KVCache(), kinds.KVCache(), kinds.KVCache()]
     quantize(host, caches)
@@ -126,7 +126,7 @@ def test_no_flags_change_nothing_and_a_scheme_alone_takes_its_default(host: str)
 
 
 @BOTH
-def test_case_24_a_typo_is_refused_with_the_nearest_name(host: str) -> None:
+def test_field_case_24_a_typo_is_refused_with_the_nearest_name(host: str) -> None:
     caches = [host_caches(host).KVCache()]
     with pytest.raises(UnknownNameError, match="did you mean 'turboquant'"):
         quantize(host, caches, kv_quant_scheme="turboqant")
@@ -162,7 +162,7 @@ def test_an_empty_cache_of_another_choice_is_replaced_and_a_filled_one_kept(host
 
 
 @BOTH
-def test_case_31_trimming_is_clamped_and_never_grows(host: str) -> None:
+def test_field_case_31_trimming_is_clamped_and_never_grows(host: str) -> None:
     cache = filled(get_host(host).types.quantized("turboquant", 4))
     trim = host_caches(host).__dict__.get("trim_prompt_cache")
     if trim is not None:

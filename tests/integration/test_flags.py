@@ -71,7 +71,7 @@ def test_the_hosts_defaults_ask_for_nothing(arguments: Any) -> None:
     assert choice(**arguments) is None
 
 
-def test_case_12_the_start_is_0_unless_it_is_given() -> None:
+def test_field_case_12_the_start_is_0_unless_it_is_given() -> None:
     assert choice(kv_bits=3.5).start == 0
     assert choice(kv_bits=3.5, quantized_kv_start=5000).start == 5000
 

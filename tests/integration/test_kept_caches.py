@@ -48,7 +48,9 @@ def test_a_snapshot_of_mlx_vlm_stays_packed_and_comes_back(vlm: Any) -> None:
 
 
 @pytest.mark.parametrize("route", ["enabled", "flags"])
-def test_case_07_the_prefix_cache_of_mlx_vlm_answers_like_a_cold_run(vlm: Any, route: str) -> None:
+def test_field_case_07_the_prefix_cache_of_mlx_vlm_answers_like_a_cold_run(
+    vlm: Any, route: str
+) -> None:
     from mlx_vlm.apc import APCManager
 
     from tqcore.adapters import enable

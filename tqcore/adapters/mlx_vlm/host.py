@@ -11,6 +11,7 @@ from tqcore.adapters.attention import owner_attention, owner_expansion
 from tqcore.adapters.convert import CacheTypes
 from tqcore.adapters.host import Host
 from tqcore.adapters.mlx_vlm._seams import SEAMS, TESTED
+from tqcore.adapters.mlx_vlm.drafting import drafting_patches
 from tqcore.adapters.patches import Patch, PatchSet
 from tqcore.adapters.reading import ATTENTION, EXPANSION
 from tqcore.adapters.routes import sized_caches
@@ -61,6 +62,7 @@ def host() -> Host:
                 Patch(BASE, ATTENTION, owner_attention),
                 Patch(BASE, EXPANSION, owner_expansion),
                 Patch(CACHE, "make_prompt_cache", sized_caches),
+                *drafting_patches(),
             ]
         ),
         routes=PatchSet(route_patches()),
