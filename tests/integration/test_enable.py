@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("host", ["vlm", "lm"])
 
 
 @BOTH
-def test_an_enabled_model_runs_quantized_and_close_to_dense(host: str, loaded: Any) -> None:
+def test_field_case_19_8_bits_are_close_to_dense(host: str, loaded: Any) -> None:
     model, _ = loaded
     dense = steps(host, model)
     enable(model, "turboquant", 8)

@@ -13,7 +13,7 @@ import tqcore
 from tests.integration.helpers import adapter, drift, new_caches, packed, steps
 
 
-def test_a_saved_cache_of_mlx_lm_loads_and_continues(lm: Any, tmp_path: Path) -> None:
+def test_field_case_15_a_cache_saved_by_mlx_lm_loads_and_continues(lm: Any, tmp_path: Path) -> None:
     adapter("lm").install()
     kinds = importlib.import_module("mlx_lm.models.cache")
     caches = new_caches("lm", lm[0])
