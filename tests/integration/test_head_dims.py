@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,6 @@ BOTH = pytest.mark.parametrize("host", ["vlm", "lm"])
 
 def near_dense(host: str, path: Path, bits: float = 8) -> float:
     """Return how far a quantized run is from a dense one."""
-    import importlib
-
     model, _ = importlib.import_module(f"mlx_{host}").load(str(path))
     dense = steps(host, model, max_tokens=2)
     enable(model, "turboquant:skip=none", bits)
@@ -48,3 +47,17 @@ def test_field_case_08_head_dim_256_with_6_query_heads_a_kv_head(host: str, tmp_
     path = models.write(tmp_path / "model", num_hidden_layers=2, hidden_size=192, **sizes)
     assert near_dense(host, path) < 0.1
     assert near_dense(host, path, 3.5) < 2.0
+
+
+@BOTH
+def test_field_case_39_a_model_whose_keys_and_values_differ(host: str, tmp_path: Path) -> None:
+    path = models.write(tmp_path / "model", "minicpm3")
+    model, _ = importlib.import_module(f"mlx_{host}").load(str(path))
+    enable(model, "turboquant:skip=none", 8)
+    caches = new_caches(host, model)
+    steps(host, model, max_tokens=2, prompt_cache=caches)
+    assert [cache.geometry(side)[2] for cache in caches for side in ("key", "value")] == [
+        48,
+        32,
+    ] * 4
+    assert near_dense(host, path) < 0.1

@@ -89,7 +89,7 @@ def test_field_case_16_the_command_line_has_both_flags() -> None:
     parser = argparse.ArgumentParser()
     add_flags(parser)
     args = parser.parse_args(
-        "--kv-quant-scheme turboquant --kv-key-bits 5 --kv-value-bits 3".split()
+        ["--kv-quant-scheme", "turboquant", "--kv-key-bits", "5", "--kv-value-bits", "3"]
     )
     choice = choice_of(args)
     assert choice is not None
