@@ -9,47 +9,13 @@ from typing import Any
 import pytest
 
 from tests.integration import models
+from tests.integration.architectures import CASES, NEVER_BATCHED, expected, page
 from tests.integration.batches import answers, apart
 from tests.integration.helpers import drift, steps
 from tqcore.adapters import enable
-from tqcore.adapters.reading import NEEDS_ARRAYS
 from tqcore.adapters.report import report
 
 PROMPTS = [[40 + (7 * i + n) % 80 for i in range(n)] for n in (9, 41)]
-
-QUANTIZED = ""
-ROTATING = "RotatingKVCache is kept as it is"
-RECURRENT = "ArraysCache is kept as it is"
-CHUNKED = "ChunkedKVCache is kept as it is"
-
-LAYERS: dict[tuple[str, str], list[str]] = {
-    ("both", "phi3"): [QUANTIZED] * 4,
-    ("both", "ministral3"): [ROTATING, QUANTIZED] * 2,
-    ("both", "gemma3_text"): [ROTATING, QUANTIZED] * 2,
-    ("both", "gpt_oss"): [ROTATING, QUANTIZED] * 2,
-    ("both", "falcon_h1"): [QUANTIZED] * 4,  # attention beside the recurrence, in every layer
-    ("both", "qwen3_next"): [RECURRENT, QUANTIZED] * 2,
-    ("both", "nemotron_h"): [RECURRENT, QUANTIZED] * 2,
-    ("both", "lfm2"): [RECURRENT, QUANTIZED] * 2,
-    ("both", "minicpm3"): [QUANTIZED] * 4,  # keys of 48 dimensions, values of 32
-    ("both", "gemma4_text"): [ROTATING, QUANTIZED] * 2,  # the other layers share these
-    ("lm", "gemma3n"): [ROTATING, QUANTIZED] * 2,
-    ("lm", "llama4"): [CHUNKED] * 3 + [QUANTIZED],
-    ("vlm", "glm4_moe_lite"): [QUANTIZED] * 4,
-    ("lm", "glm4_moe_lite"): [NEEDS_ARRAYS] * 4,
-}
-"""Why each layer that has a cache is dense; nothing where it is quantized."""
-
-CASES = [
-    (host, family) for of, family in LAYERS for host in (("vlm", "lm") if of == "both" else (of,))
-]
-NEVER_BATCHED = {("lm", "llama4"): "does not yet support batching with history"}
-"""What the host itself refuses, with or without us."""
-
-
-def expected(host: str, family: str) -> list[str]:
-    """Return the reasons of a family's layers."""
-    return LAYERS.get(("both", family)) or LAYERS[(host, family)]
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +66,8 @@ def test_field_case_23_two_rows_of_different_lengths_are_near_dense(
     dense = answers(host, model, processor, PROMPTS, tokens=3)
     enable(model, "turboquant:skip=none", 8)
     assert apart(answers(host, model, processor, PROMPTS, tokens=3), dense) < 0.1
+
+
+def test_the_page_of_models_is_the_table() -> None:
+    written = Path(__file__).parents[2] / "docs" / "models.md"
+    assert written.read_text() == page(), "python -m tests.integration.architectures"
