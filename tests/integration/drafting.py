@@ -65,6 +65,21 @@ def dflash(path: Any) -> tuple[Any, Any]:
     return target, qwen.Model(config)
 
 
+def eagle3(path: Any) -> tuple[Any, Any]:
+    """Return the same target and a drafter that continues its hidden states."""
+    import mlx_vlm
+
+    eagle = importlib.import_module("mlx_vlm.speculative.drafters.eagle3")
+    target, _ = mlx_vlm.load(str(models.write(path, "lfm2")))
+    config = eagle.ModelConfig(
+        transformer_layer_config={**COMMON, "model_type": "llama", "num_hidden_layers": 1},
+        draft_vocab_size=COMMON["vocab_size"],
+        block_size=BLOCK,
+        target_layer_ids=[1, 2, 3],
+    )
+    return target, eagle.Model(config)
+
+
 def replay(drafter: Any, answers: Iterable[Sequence[int]]) -> None:
     """Make a drafter guess what followed a token in known answers, so that it is often right."""
     follows: dict[int, int] = {}

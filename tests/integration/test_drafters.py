@@ -19,6 +19,7 @@ from tqcore.adapters.report import report
 PROMPTS = [[40 + (7 * i + n) % 80 for i in range(n)] for n in (9, 41)]
 TARGETS: dict[str, Callable[[Path], tuple[Any, Any]]] = {
     "dflash": drafting.dflash,
+    "eagle3": drafting.eagle3,
     "mtp": lambda _: drafting.mtp(shared_layers=4),
     "mtp, read from the caches": lambda _: drafting.mtp(shared_layers=0),
 }
@@ -66,7 +67,7 @@ def test_field_case_09_a_drafted_answer_is_the_plain_one_and_the_report_names_ev
     assert all(layer.kind == "quantized" or layer.reason for layer in layers)
 
 
-@pytest.mark.parametrize("kind", ["dflash", "mtp"])
+@pytest.mark.parametrize("kind", ["dflash", "eagle3", "mtp"])
 def test_field_case_04_rows_that_accept_different_counts_are_rolled_back_apart(
     kind: str, tmp_path: Path, vlm: Any
 ) -> None:
