@@ -21,6 +21,7 @@ LAYERS: dict[tuple[str, str], list[str]] = {
     ("both", "gpt_oss"): [ROTATING, QUANTIZED] * 2,
     ("both", "falcon_h1"): [QUANTIZED] * 4,  # attention beside the recurrence, in every layer
     ("both", "qwen3_next"): [RECURRENT, QUANTIZED] * 2,
+    ("both", "qwen3_5"): [RECURRENT, QUANTIZED] * 2,
     ("both", "nemotron_h"): [RECURRENT, QUANTIZED] * 2,
     ("both", "lfm2"): [RECURRENT, QUANTIZED] * 2,
     ("both", "minicpm3"): [QUANTIZED] * 4,  # keys of 48 dimensions, values of 32
@@ -59,7 +60,7 @@ leaves the last layer dense on top of this.
 |---|---|---|
 """
 TAIL = """
-Vision-language models of mlx-vlm are run with a picture as well: SmolVLM, Qwen2.5-VL, Qwen3-VL. mlx-lm does not batch
+Vision-language models of mlx-vlm are run with a picture as well: SmolVLM, Qwen2.5-VL, Qwen3-VL, Qwen3.5. mlx-lm does not batch
 Llama 4's chunked caches, with or without tqcore.
 
 ## Speculative decoding

@@ -95,6 +95,24 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "full_attention_interval": 2,
         "norm_topk_prob": True,
     },
+    "qwen3_5": {
+        "text_config": {
+            **COMMON,
+            "model_type": "qwen3_5_text",
+            "linear_num_value_heads": 4,
+            "linear_num_key_heads": 2,
+            "linear_key_head_dim": 32,
+            "linear_value_head_dim": 32,
+            "linear_conv_kernel_dim": 4,
+            "full_attention_interval": 2,
+            "rope_parameters": {
+                "rope_type": "default",
+                "mrope_section": [2, 1, 1],
+                "rope_theta": 10000.0,
+                "partial_rotary_factor": 0.25,
+            },
+        },
+    },
     "nemotron_h": {
         "attention_bias": False,
         "mamba_num_heads": 4,

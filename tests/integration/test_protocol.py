@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.protocol.names import ARGUMENTS, host_class, public_names
 from tests.integration.protocol.page import page
-from tests.integration.protocol.table import NOT_SERVED, SERVED
+from tests.integration.protocol.table import CLASSES, not_served, served
 from tqcore.adapters import get_host
 from tqcore.schemestring import choose
 
@@ -19,40 +19,39 @@ BOTH = pytest.mark.parametrize("host", ["vlm", "lm"])
 CASES = [
     (host, cls, name)
     for host in ("vlm", "lm")
-    for cls in SERVED
-    for name in sorted(SERVED[cls])
+    for cls in CLASSES
+    for name in sorted(served(host, cls))
     if name in public_names(host, cls)
 ]
 
 
 @BOTH
-@pytest.mark.parametrize("cls", sorted(SERVED))
+@pytest.mark.parametrize("cls", sorted(CLASSES))
 def test_field_case_20_every_name_of_a_dense_cache_is_in_a_table(host: str, cls: str) -> None:
     version = importlib.import_module(f"mlx_{host}").__version__
-    known = set(SERVED[cls]) | set(NOT_SERVED[cls])
+    known = set(served(host, cls)) | set(not_served(host, cls))
     unknown = public_names(host, cls) - known
     assert not unknown, f"mlx_{host} {version}: {cls} has new names: {', '.join(sorted(unknown))}"
-    assert not set(SERVED[cls]) & set(NOT_SERVED[cls])
 
 
-@pytest.mark.parametrize("cls", sorted(SERVED))
+@pytest.mark.parametrize("cls", sorted(CLASSES))
 def test_no_table_has_a_name_that_no_host_has(cls: str) -> None:
     names = public_names("vlm", cls) | public_names("lm", cls)
-    assert not (set(SERVED[cls]) | set(NOT_SERVED[cls])) - names
+    assert not set().union(*CLASSES[cls]) - names
 
 
 @pytest.mark.parametrize(("host", "cls", "name"), CASES)
 def test_field_case_20_ours_does_what_the_hosts_own_does(host: str, cls: str, name: str) -> None:
     types = get_host(host).types
     assert hasattr(types.batch if cls.startswith("Batch") else types.quantized, name)
-    SERVED[cls][name](host)
+    served(host, cls)[name](host)
 
 
 @BOTH
 def test_what_is_not_served_is_not_there(host: str) -> None:
     for cls, kind in (("KVCache", "quantized"), ("BatchKVCache", "batch")):
         ours = getattr(get_host(host).types, kind)
-        assert not [name for name in NOT_SERVED[cls] if hasattr(ours, name)]
+        assert not [name for name in not_served(host, cls) if hasattr(ours, name)]
 
 
 @BOTH

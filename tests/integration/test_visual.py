@@ -15,10 +15,12 @@ from tqcore.adapters import enable
 from tqcore.adapters.report import report
 
 PROMPTS = [[40 + (7 * i + n) % 80 for i in range(n)] for n in (9, 41)]
+RECURRENT = "ArraysCache is kept as it is"
 CHUNKED = "ChunkedKVCache is kept as it is"
 REASONS = {
     "qwen2_5_vl": [""] * 4,
     "qwen3_vl": [""] * 4,
+    "qwen3_5": [RECURRENT, ""] * 2,
     "llama4": [CHUNKED] * 3 + [""],
 }
 
@@ -41,7 +43,7 @@ def test_text_alone_is_near_dense_and_every_layer_is_named(name: str) -> None:
     assert [layer.reason for layer in report(*seen[-1])] == REASONS[name]
 
 
-@pytest.mark.parametrize("name", ["qwen2_5_vl", "qwen3_vl"])
+@pytest.mark.parametrize("name", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
 def test_a_picture_is_seen_through_packed_keys(name: str) -> None:
     model = visual.build(name)
     dense = shown(model)
@@ -50,7 +52,7 @@ def test_a_picture_is_seen_through_packed_keys(name: str) -> None:
     enable(model, "turboquant:skip=none", 8).watch = lambda *made: seen.append(made)
     assert drift(shown(model), dense) < 0.1 < drift(another, dense)
     prompt = visual.picture_prompt()[0].shape[1]
-    assert all(layer.quantized_tokens >= prompt for layer in report(*seen[-1]))
+    assert all(layer.quantized_tokens >= prompt for layer in report(*seen[-1]) if not layer.reason)
 
 
 @pytest.mark.parametrize("name", sorted(visual.CONFIGS))

@@ -8,7 +8,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from tests.integration.families import COMMON
+from tests.integration.families import COMMON, FAMILIES
 
 IMAGE, VIDEO, START, END = 250, 251, 252, 253
 GRID = (1, 4, 4)
@@ -56,6 +56,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
             "num_position_embeddings": 16,
             "deepstack_visual_indexes": [0],
         },
+    },
+    "qwen3_5": {
+        **_TOKENS,
+        "model_type": "qwen3_5",
+        "text_config": FAMILIES["qwen3_5"]["text_config"],
+        "vision_config": {**_VISION, "model_type": "qwen3_5", "num_position_embeddings": 16},
     },
     "llama4": {
         "model_type": "llama4",

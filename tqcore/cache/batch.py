@@ -187,6 +187,11 @@ class BatchQuantizedKVCache(TokenCache):
 
     @classmethod
     def merge(cls, caches: Sequence[QuantizedKVCache]) -> Self:
+        """Return ``from_rows(caches)``, under the name that hosts call it by."""
+        return cls.from_rows(caches)
+
+    @classmethod
+    def from_rows(cls, caches: Sequence[QuantizedKVCache]) -> Self:
         """Return single-sequence caches as the rows of a batch that end together.
 
         Raises:

@@ -257,3 +257,7 @@ SERVED: dict[str, Exercise] = {
 }
 
 NOT_SERVED: dict[str, str] = {}
+
+NOT_SERVED_IN_VLM: dict[str, str] = {
+    "merge": "the single cache's `merge` makes batches; Qwen 3.5 rebuilds from dense rows what has it",
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.integration.protocol.names import public_names
-from tests.integration.protocol.table import NOT_SERVED, SERVED
+from tests.integration.protocol.table import CLASSES, not_served, served
 from tests.integration.turboquant_sites import ASKING, MAKING
 
 HEAD = """\
@@ -31,7 +31,7 @@ OURS = {
 
 def page() -> str:
     """Return the page."""
-    return "\n".join([HEAD, *(_section(cls) for cls in SERVED), _sites()])
+    return "\n".join([HEAD, *(_section(cls) for cls in CLASSES), _sites()])
 
 
 def _sites() -> str:
@@ -46,21 +46,28 @@ def _sites() -> str:
 
 def _section(cls: str) -> str:
     names = sorted(public_names("vlm", cls) | public_names("lm", cls))
-    reasons = set(NOT_SERVED[cls].values())
-    if not SERVED[cls] and len(reasons) == 1:
+    title = f"## {cls}: {OURS[cls]}\n"
+    if not CLASSES[cls][0]:
+        (reason,) = set(CLASSES[cls][1].values())
         listed = ", ".join(f"`{name}`" for name in names)
-        return f"## {cls}: {OURS[cls]}\n\n{reasons.pop().capitalize()}: {listed}.\n"
-    rows = [f"| `{name}` | {_hosts(cls, name)} | {_what(cls, name)} |" for name in names]
-    return "\n".join([f"## {cls}: {OURS[cls]}\n", "| name | of | |", "|---|---|---|", *rows, ""])
+        return f"{title}\n{reason.capitalize()}: {listed}.\n"
+    rows = [row for name in names for row in _rows(cls, name)]
+    return "\n".join([title, "| name | of | |", "|---|---|---|", *rows, ""])
 
 
-def _hosts(cls: str, name: str) -> str:
-    names = {"vlm": "mlx-vlm", "lm": "mlx-lm"}
-    found = [shown for host, shown in names.items() if name in public_names(host, cls)]
-    return "both" if len(found) == 2 else found[0]
+def _rows(cls: str, name: str) -> list[str]:
+    """Return one row where both hosts get the same, else one a host."""
+    said = {
+        shown: _what(host, cls, name)
+        for host, shown in (("vlm", "mlx-vlm"), ("lm", "mlx-lm"))
+        if name in public_names(host, cls)
+    }
+    if len(said) == 2 and len(set(said.values())) == 1:
+        said = {"both": said["mlx-lm"]}
+    return [f"| `{name}` | {host} | {what} |" for host, what in said.items()]
 
 
-def _what(cls: str, name: str) -> str:
-    if name in SERVED[cls]:
-        return str(SERVED[cls][name].__doc__)
-    return f"not served: {NOT_SERVED[cls].get(name, 'not in the table')}"
+def _what(host: str, cls: str, name: str) -> str:
+    if name in served(host, cls):
+        return str(served(host, cls)[name].__doc__)
+    return f"not served: {not_served(host, cls).get(name, 'not in the table')}"

@@ -5,15 +5,23 @@ from __future__ import annotations
 from tests.integration.protocol import batch, rotating, single
 from tests.integration.protocol.pair import Exercise
 
-SERVED: dict[str, dict[str, Exercise]] = {
-    "KVCache": single.SERVED,
-    "BatchKVCache": batch.SERVED,
-    "RotatingKVCache": rotating.SERVED,
-    "BatchRotatingKVCache": rotating.SERVED,
+CLASSES: dict[str, tuple[dict[str, Exercise], dict[str, str]]] = {
+    "KVCache": (single.SERVED, single.NOT_SERVED),
+    "BatchKVCache": (batch.SERVED, batch.NOT_SERVED),
+    "RotatingKVCache": (rotating.SERVED, rotating.NOT_SERVED),
+    "BatchRotatingKVCache": (rotating.SERVED, rotating.BATCH_NOT_SERVED),
 }
-NOT_SERVED: dict[str, dict[str, str]] = {
-    "KVCache": single.NOT_SERVED,
-    "BatchKVCache": batch.NOT_SERVED,
-    "RotatingKVCache": rotating.NOT_SERVED,
-    "BatchRotatingKVCache": rotating.BATCH_NOT_SERVED,
+IN_ONE_HOST: dict[tuple[str, str], dict[str, str]] = {
+    ("vlm", "BatchKVCache"): batch.NOT_SERVED_IN_VLM,
 }
+
+
+def not_served(host: str, cls: str) -> dict[str, str]:
+    """Return the names that ours do not have, with the reasons."""
+    return CLASSES[cls][1] | IN_ONE_HOST.get((host, cls), {})
+
+
+def served(host: str, cls: str) -> dict[str, Exercise]:
+    """Return the exercise of every name that ours have."""
+    without = not_served(host, cls)
+    return {name: do for name, do in CLASSES[cls][0].items() if name not in without}

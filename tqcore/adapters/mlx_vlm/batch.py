@@ -28,6 +28,8 @@ class VlmBatchQuantizedKVCache(
     # The prefix cache works on rows, which `extract` gives it.
     dequantize_for_apc = Hidden()
     from_cache = Hidden()
+    # Qwen 3.5 takes what has it for a dense batch, and rebuilds that from dense rows.
+    merge = Hidden()
 
     def prefix_cache_merge(self, rows: Any, prefix_lens: Any) -> None:
         """Return None, as mlx-vlm's dense batch does: a batch is no row of another."""

@@ -54,7 +54,7 @@ class VlmQuantizedKVCache(VlmAttention, QuantizedKVCache, TurboQuantKVCache):  #
         """
         from tqcore.adapters.mlx_vlm.batch import VlmBatchQuantizedKVCache
 
-        return VlmBatchQuantizedKVCache.merge(caches)
+        return VlmBatchQuantizedKVCache.from_rows(caches)
 
     def extract(self, row: int) -> VlmQuantizedKVCache:
         """Return one row of the sequences that this cache holds side by side.
