@@ -103,7 +103,7 @@ def run(compiled, made, planes):
 
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize("bits", [*WIDTHS, *MIXED])
-def test_kernel_text_equals_the_portable_decode_bit_for_bit(compiled, dim, bits):
+def test_field_case_26_kernel_text_equals_the_portable_decode_at_every_width(compiled, dim, bits):
     made = codec(bits, dim)
     assert made.codebook.runs == runs(bits, dim)
     planes = sliced(rows(made, (2, 2, 9), seed=dim), 2, 7)

@@ -8,6 +8,7 @@ quantized caches cannot: learnt sinks, and layers that attend to another layer's
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -130,9 +131,14 @@ def model_patches(model: Any, base: str) -> list[Patch]:
     for module in sorted({cls.__module__ for cls in classes_of(model)}):
         for name, wrap in _WRAPS.items():
             bound = vars(sys.modules[module]).get(name) if module in sys.modules else None
-            if bound is not None and bound is getattr(home, name, None):
+            # a file that was imported before another model was enabled binds the host's own
+            if bound is not None and _origin(bound) is _origin(getattr(home, name, None)):
                 patches.append(Patch(module, name, wrap))
     return patches
+
+
+def _origin(function: Any) -> Any:
+    return inspect.unwrap(function) if callable(function) else None
 
 
 def classes_of(model: Any) -> set[type[Any]]:

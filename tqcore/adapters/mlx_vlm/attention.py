@@ -53,6 +53,22 @@ class VlmAttention(TokenCache):
             return keys, values
         return super().dequantize(keys, values)
 
+    def prefix_cache_snapshot(self) -> dict[str, Any]:
+        """Return what ``prefix_cache_restore`` takes: packed arrays and their description."""
+        return {"state": self.state, "meta_state": self.meta_state}
+
+    def prefix_cache_restore(self, snapshot: dict[str, Any]) -> None:
+        """Become the cache that was captured; it decodes bit for bit like that one.
+
+        Raises:
+            StateError: the snapshot does not fit this tqcore.
+        """
+        self.restore(snapshot["state"], snapshot["meta_state"])
+
+    def prefix_cache_reserve(self, min_capacity_tokens: int) -> tuple[mx.array, ...]:
+        """Reserve nothing: storage grows by itself."""
+        return ()
+
     def memory_profile(self, token_count: int) -> Any:
         """Return mlx-vlm's description of this cache's memory."""
         held = self.length

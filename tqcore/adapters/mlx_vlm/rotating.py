@@ -44,7 +44,7 @@ class VlmRotatingKVCache(VlmQuantizedKVCache, RotatingQuantizedKVCache):
         Raises:
             StateError: the caches have different schemes, shapes or windows.
         """
-        return VlmBatchRotatingKVCache.merge(caches)
+        return VlmBatchRotatingKVCache.from_rows(caches)
 
 
 class VlmBatchRotatingKVCache(BatchRotatingQuantizedKVCache, VlmBatchQuantizedKVCache):
