@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from tests.integration import models
-from tests.integration.architectures import CASES, NEVER_BATCHED, expected, page
+from tests.integration.architectures import (
+    CASES,
+    NEVER_BATCHED,
+    PACKED,
+    SHORT,
+    WINDOWED,
+    expected,
+    page,
+)
 from tests.integration.batches import answers, apart
 from tests.integration.helpers import drift, steps
 from tqcore.adapters import enable
@@ -49,7 +57,7 @@ def test_field_case_23_one_sequence_is_near_dense_and_every_layer_is_named(
     layers = report(*seen[-1])
     assert [layer.reason for layer in layers] == expected(host, family)
     assert [layer.kind == "quantized" for layer in layers] == [
-        not r for r in expected(host, family)
+        reason in PACKED for reason in expected(host, family)
     ]
     assert all(layer.kind and layer.nbytes for layer in layers)
 
@@ -66,6 +74,25 @@ def test_field_case_23_two_rows_of_different_lengths_are_near_dense(
     dense = answers(host, model, processor, PROMPTS, tokens=3)
     enable(model, "turboquant:skip=none", 8)
     assert apart(answers(host, model, processor, PROMPTS, tokens=3), dense) < 0.1
+
+
+@pytest.mark.parametrize(("host", "family"), WINDOWED)
+def test_field_case_10_short_windows_that_are_packed_stay_near_dense(
+    host: str, family: str, directory: Any
+) -> None:
+    model, processor = load(host, directory(family))
+    dense = steps(host, model, prefill_step_size=16)
+    rows = answers(host, model, processor, PROMPTS, tokens=3)
+    seen: list[Any] = []
+    wiring = enable(model, "turboquant:skip=none,rotating=0", 8)
+    wiring.watch = lambda *made: seen.append(made)
+    assert drift(steps(host, model, prefill_step_size=16), dense) < 0.25
+    layers = report(*seen[-1])
+    assert {layer.kind for layer in layers} == {"quantized"}
+    slides = [layer.reason == "window of 16 tokens" for layer in layers]
+    assert slides == [reason == SHORT for reason in expected(host, family)]
+    wiring.watch = None
+    assert apart(answers(host, model, processor, PROMPTS, tokens=3), rows) < 0.1
 
 
 def test_the_page_of_models_is_the_table() -> None:

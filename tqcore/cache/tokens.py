@@ -71,6 +71,12 @@ class Tokens:
         return self.packed_length + self.dense.length
 
     @property
+    def capacity(self) -> int:
+        """Tokens that what is allocated has room for."""
+        values = self.packed[1]  # the same tokens as the keys
+        return sum(store.capacity for store in self.stores if store is not values)
+
+    @property
     def nbytes(self) -> int:
         """Bytes that the allocator holds, unused capacity included."""
         return sum(store.nbytes for store in self.stores)

@@ -45,8 +45,8 @@ class Windowed(TokenCache):
         raise NotImplementedError
 
     def size(self) -> int:
-        """Return the tokens in the window."""
-        return min(self.longest(), self.max_size)
+        """Return the tokens in the window, padding included."""
+        return min(self.length, self.max_size)
 
     def is_trimmable(self) -> bool:
         """Say whether nothing was pushed out: only then a tail can be forgotten."""

@@ -9,7 +9,7 @@ from tests.integration.turboquant_sites import ASKING, MAKING
 HEAD = """\
 # Cache protocol
 
-What the hosts' dense caches can do, name by name, and what becomes of it. For every name that is served
+What the hosts' plain and rotating caches can do, name by name, and what becomes of it. For every name that is served
 a test does the same to the host's cache and to ours and compares the answers, at 8 bits; a name that a new
 host version adds fails that test until it is served or its reason is given here.
 
@@ -24,8 +24,8 @@ asks whether a cache is one, found in its code by a test:
 OURS = {
     "KVCache": "`QuantizedKVCache`, one sequence",
     "BatchKVCache": "`BatchQuantizedKVCache`, rows that end together",
-    "RotatingKVCache": "left to the host",
-    "BatchRotatingKVCache": "left to the host",
+    "RotatingKVCache": "`RotatingQuantizedKVCache`, one sequence in a sliding window",
+    "BatchRotatingKVCache": "`BatchRotatingQuantizedKVCache`, rows in a sliding window",
 }
 
 
@@ -47,10 +47,6 @@ def _sites() -> str:
 def _section(cls: str) -> str:
     names = sorted(public_names("vlm", cls) | public_names("lm", cls))
     title = f"## {cls}: {OURS[cls]}\n"
-    if not CLASSES[cls][0]:
-        (reason,) = set(CLASSES[cls][1].values())
-        listed = ", ".join(f"`{name}`" for name in names)
-        return f"{title}\n{reason.capitalize()}: {listed}.\n"
     rows = [row for name in names for row in _rows(cls, name)]
     return "\n".join([title, "| name | of | |", "|---|---|---|", *rows, ""])
 

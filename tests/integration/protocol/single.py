@@ -150,7 +150,8 @@ def profiles(host: str) -> None:
     pair = single(host, 256)
     dense, ours = pair.both(lambda c: c.memory_profile(256))
     assert ours.source_bytes == pair.ours.nbytes
-    assert 0 < ours.bytes_per_token < dense.bytes_per_token
+    assert 0 < ours.bytes_per_token < dense.bytes_per_token / 2
+    same(dense.step, ours.step)
 
 
 def snapshots(host: str) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from tests.integration.protocol import batch, rotating, single
+from tests.integration.protocol import batch, batch_rotating, rotating, single
 from tests.integration.protocol.pair import Exercise
 
 CLASSES: dict[str, tuple[dict[str, Exercise], dict[str, str]]] = {
     "KVCache": (single.SERVED, single.NOT_SERVED),
     "BatchKVCache": (batch.SERVED, batch.NOT_SERVED),
     "RotatingKVCache": (rotating.SERVED, rotating.NOT_SERVED),
-    "BatchRotatingKVCache": (rotating.SERVED, rotating.BATCH_NOT_SERVED),
+    "BatchRotatingKVCache": (batch_rotating.SERVED, batch_rotating.NOT_SERVED),
 }
 IN_ONE_HOST: dict[tuple[str, str], dict[str, str]] = {
     ("vlm", "BatchKVCache"): batch.NOT_SERVED_IN_VLM,
+    ("vlm", "BatchRotatingKVCache"): batch.NOT_SERVED_IN_VLM,
 }
 
 

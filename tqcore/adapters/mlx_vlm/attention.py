@@ -10,6 +10,7 @@ from mlx_vlm.models.cache import CacheMemory
 from tqcore.adapters.attention import attend
 from tqcore.cache.base import TokenCache
 from tqcore.cache.view import CacheView
+from tqcore.cache.window import Windowed
 
 
 class Hidden:
@@ -71,7 +72,10 @@ class VlmAttention(TokenCache):
 
     def memory_profile(self, token_count: int) -> Any:
         """Return mlx-vlm's description of this cache's memory."""
-        held = self.length
+        capacity = self.tokens.capacity if self.tokens else 0
         return CacheMemory(
-            source_bytes=self.nbytes, bytes_per_token=self.nbytes / held if held else 0
+            source_bytes=self.nbytes,
+            bytes_per_token=self.nbytes / capacity if capacity else 0,
+            step=self.step,
+            window_size=self.max_size if isinstance(self, Windowed) else None,
         )
