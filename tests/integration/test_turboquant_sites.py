@@ -12,10 +12,9 @@ from mlx_vlm import turboquant
 
 from tests.integration import turboquant_sites as sites
 from tests.integration.batches import answers, embedded, generator
-from tests.integration.helpers import adapter, new_caches, steps
+from tests.integration.helpers import adapter, new_caches, packed, steps
 from tqcore.adapters import get_host
 from tqcore.cache import BatchQuantizedKVCache, QuantizedKVCache
-from tqcore.errors import OptionError
 
 FLAGS: dict[str, Any] = {"kv_bits": 3.5, "kv_quant_scheme": "turboquant"}
 
@@ -52,15 +51,12 @@ def test_conversion_gives_ours(vlm_without_its_own: Any) -> None:
         assert [isinstance(c, QuantizedKVCache) for c in caches] == [True, True, True, False]
 
 
-def test_mixed_schemes_say_why_not(vlm_without_its_own: Any) -> None:
-    with pytest.raises(OptionError, match="turboquant"):
-        steps(
-            "vlm",
-            vlm_without_its_own[0],
-            kv_bits=4,
-            kv_key_scheme="turboquant",
-            kv_value_scheme="uniform",
-        )
+def test_field_case_16_keys_and_values_of_two_schemes_are_ours(vlm_without_its_own: Any) -> None:
+    caches = new_caches("vlm", vlm_without_its_own[0])
+    flags = {"kv_bits": 4, "kv_key_scheme": "turboquant", "kv_value_scheme": "uniform"}
+    assert len(steps("vlm", vlm_without_its_own[0], prompt_cache=caches, **flags)) == 5
+    assert packed(caches) == [True, True, True, False]
+    assert {cache.choice.text for cache in caches[:3]} == {"turboquant+uniform"}
 
 
 def test_batches_are_ours(vlm_without_its_own: Any) -> None:
@@ -104,7 +100,12 @@ def test_ours_answer_isinstance_as_the_attention_of_mlx_vlm_needs() -> None:
     from mlx_vlm.models.base import _turboquant_attention_applies
 
     types = get_host("vlm").types
-    for ours in (types.quantized("turboquant", 4), types.batch([0, 2], "turboquant", 4)):
+    for ours in (
+        types.quantized("turboquant", 4),
+        types.batch([0, 2], "turboquant", 4),
+        types.rotating(8, 0, "turboquant", 4),
+        types.batch_rotating(8, [0, 2], "turboquant", 4),
+    ):
         assert isinstance(ours, turboquant.TurboQuantKVCache)
         assert not isinstance(ours, turboquant.BatchTurboQuantKVCache)
         assert _turboquant_attention_applies(ours)
@@ -121,7 +122,8 @@ def test_nothing_public_of_its_codecs_is_inherited() -> None:
     }
     base = turboquant.TurboQuantKVCache
     names = {n for c in base.__mro__[:-1] for n in vars(c) if not n.startswith("_")} - numbers
-    for kind in (get_host("vlm").types.quantized, get_host("vlm").types.batch):
+    types = get_host("vlm").types
+    for kind in (types.quantized, types.batch, types.rotating, types.batch_rotating):
         for name in sorted(names):
             owner = next(c for c in kind.__mro__ if name in vars(c))
             assert owner.__module__.startswith("tqcore."), f"{kind.__name__}.{name}"
