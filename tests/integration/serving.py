@@ -1,4 +1,4 @@
-"""A real server as a process of its own, asked over its socket and stopped by its own pid."""
+"""A real server as a process of its own, asked over its socket and stopped by its own group."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Server:
         log: where its output goes.
         arguments: further flags.
         environment: further variables.
+        launcher: a command line that runs the server's, on several ranks.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Server:
         log: Path,
         *arguments: str,
         environment: dict[str, str] | None = None,
+        launcher: Sequence[str] = (),
     ) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -47,10 +49,12 @@ class Server:
         line = ["--model", self.model, "--host", "127.0.0.1", "--port", str(self.port)]
         self._output = log.open("w")
         self._process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), command, *line, *arguments],
+            [*launcher, sys.executable, str(PROGRAM), command, *line, *arguments],
+            stdin=subprocess.PIPE,
             stdout=self._output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **ENVIRONMENT, **(environment or {})},
+            start_new_session=True,  # so that one signal reaches every rank
         )
 
     def __enter__(self) -> Server:
@@ -63,12 +67,14 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+            os.killpg(self._process.pid, signal.SIGINT)
             try:
                 self._process.wait(20)
             except subprocess.TimeoutExpired:
-                self._process.kill()
+                os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait(20)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self._output.close()
 
     def _wait(self) -> None:

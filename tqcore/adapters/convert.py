@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from attrs import field, frozen
 
+from tqcore.adapters.stage import WHOLE, Stage
 from tqcore.cache import BatchQuantizedKVCache, QuantizedKVCache
 from tqcore.cache.base import TokenCache
 from tqcore.layers import skipped
@@ -46,26 +47,29 @@ class Converter:
         choice: what to store; None only adopts core caches that a caller made.
         early: encode a filled dense cache that is still shorter than ``start`` too: it then
             keeps its tokens dense by itself until it is long enough.
+        stage: where in the model the caches sit, when they are not those of every layer.
         reasons: why layers stayed as they are, filled in while converting.
     """
 
     types: CacheTypes
     choice: SchemeChoice | None
     early: bool = True
+    stage: Stage = WHOLE
     reasons: dict[int, str] = field(factory=dict, eq=False)
 
     def convert(self, caches: list[Any]) -> list[Any]:
         """Convert the entries of ``caches`` in place, one a layer, and return the list."""
-        count = len(caches)
-        for layer, entry in enumerate(caches):
+        count = self.stage.total or len(caches)
+        for index, entry in enumerate(caches):
+            layer = self.stage.first + index
             if self.choice is not None and skipped(self._skip, layer, count):
                 self.reasons[layer] = f"skip={self._skip}"
                 if not _replaceable(entry):
                     continue
                 entry = self.types.dense()
-                caches[layer] = entry
+                caches[index] = entry
                 continue
-            caches[layer] = self._entry(entry, layer, count)
+            caches[index] = self._entry(entry, layer, count)
         return caches
 
     @property

@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from tqcore.adapters.host import Host
 from tqcore.adapters.reading import NEEDS_ARRAYS, STAYS_DENSE
+from tqcore.adapters.stage import stage_of
 from tqcore.schemestring import SchemeChoice
 
 logger = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ class CacheMaker:
 
     Attributes:
         served: whether the model's layers can be handed views; if not, it stays dense.
-        reasons: why layers of the latest caches were left alone.
+        reasons: why layers of the latest caches were left alone, by their index in the model.
     """
 
     def __init__(self, host: Host, model: Any, choice: SchemeChoice | None) -> None:
@@ -47,11 +48,13 @@ class CacheMaker:
 
     def convert(self, caches: list[Any]) -> list[Any]:
         """Convert the caches of one run in place."""
-        converter = self.host.converter(self.choice if self.served else None)
+        stage = stage_of(self._target)
+        converter = self.host.converter(self.choice if self.served else None, stage=stage)
         converter.convert(caches)
         self.reasons = converter.reasons
         if not self.served and self.choice is not None:
-            self.reasons = dict.fromkeys(range(len(caches)), NEEDS_ARRAYS)
+            layers = range(stage.first, stage.first + len(caches))
+            self.reasons = dict.fromkeys(layers, NEEDS_ARRAYS)
         return caches
 
 

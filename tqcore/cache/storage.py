@@ -68,6 +68,10 @@ class PlaneStore:
         self.length -= count
         return count
 
+    def wait_for(self, array: mx.array) -> None:
+        """Let the first plane depend on ``array``."""
+        self._buffers[0] = mx.depends(self._buffers[0], array)
+
     def clear(self) -> None:
         """Forget every token and give the memory back."""
         self.length = 0
