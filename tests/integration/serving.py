@@ -123,14 +123,16 @@ class Server:
         with self._open("/v1/chat/completions", body, None, 120) as answer:
             return list(_pieces(answer))
 
-    def at_once(self, clients: Sequence[Sequence[str]], tokens: int = 6) -> list[list[str]]:
-        """Return the answers to each client's messages, all clients at the same time."""
-        answers: list[list[str]] = [[] for _ in clients]
+    def at_once(
+        self, clients: Sequence[Sequence[str]], tokens: int = 6, **settings: Any
+    ) -> list[list[Any]]:
+        """Return the choices that answer each client's messages, all clients at the same time."""
+        answers: list[list[Any]] = [[] for _ in clients]
         errors: list[BaseException] = []
 
         def one(index: int) -> None:
             try:
-                answers[index] += [self.say(text, tokens) for text in clients[index]]
+                answers[index] += [self.chat(text, tokens, **settings) for text in clients[index]]
             except BaseException as error:
                 errors.append(error)
 

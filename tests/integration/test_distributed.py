@@ -123,7 +123,8 @@ def test_field_case_24_the_flags_of_a_server_reach_every_rank(wide: Path, tmp_pa
     log = tmp_path / "ranks.log"
     with Server("lm-server", wide, log, *flags, launcher=launcher(2)) as server:
         assert server.say("hello there") == alone
-        assert server.at_once([["hello there"], ["and you"]])[0] == [alone]
+        together = server.at_once([["hello there"], ["and you"]])
+        assert together[0][0]["message"]["content"] == alone
         notices = server.notices()
     assert len(notices) == 2
     assert all("4 of 4 layers quantized" in notice for notice in notices)
