@@ -268,3 +268,20 @@ def test_field_case_11_a_long_cache_is_expanded_one_block_at_a_time(monkeypatch)
     mx.eval(cache.attend(q, *views, scale=0.125, mask="causal"))
     whole = 2 * 16384 * 2 * 64 * 4  # keys and values in float32
     assert mx.get_peak_memory() - before < whole / 2
+
+
+@pytest.mark.parametrize("start", [0, 100])
+def test_keys_can_be_made_to_wait_for_something_and_not_be_replaced(start):
+    cache = QuantizedKVCache("turboquant", 4, start=start)
+    with pytest.raises(StateError, match="order"):
+        cache.keys = mx.zeros((1, 2, 20, 8), mx.uint32)
+    cache.update_and_fetch(*kv(20))
+    before = [np.array(array) for array in flat(cache)]
+    sent = mx.zeros(3)
+    cache.keys = mx.depends(cache.keys, sent)
+    for array, want in zip(flat(cache), before, strict=True):
+        np.testing.assert_array_equal(np.array(array), want)
+    with pytest.raises(StateError, match="order"):
+        cache.keys = cache.keys[:, :, :5]
+    cache.update_and_fetch(*kv(4))
+    assert cache.offset == 24

@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from tqcore.adapters.stage import WHOLE, Stage
 from tqcore.cache import (
     BatchQuantizedKVCache,
     BatchRotatingQuantizedKVCache,
@@ -70,6 +71,7 @@ class Converter:
             keeps its tokens dense by itself until it is long enough.
         arrays: whether the model needs arrays instead of views; None where the model is not
             known, and caches then keep doing what they do.
+        stage: where in the model the caches sit, when they are not those of every layer.
         reasons: why layers stayed as they are, filled in while converting.
     """
 
@@ -77,19 +79,21 @@ class Converter:
     choice: SchemeChoice | None
     early: bool = True
     arrays: bool | None = None
+    stage: Stage = WHOLE
     reasons: dict[int, str] = field(factory=dict, eq=False)
 
     def convert(self, caches: list[Any]) -> list[Any]:
         """Convert the entries of ``caches`` in place, one a layer, and return the list."""
-        count = len(caches)
-        for layer, entry in enumerate(caches):
+        count = self.stage.total or len(caches)
+        for index, entry in enumerate(caches):
+            layer = self.stage.first + index
             if self.choice is not None and skipped(self._skip, layer, count):
                 self.reasons[layer] = f"skip={self._skip}"
                 if not _replaceable(entry):
                     continue
-                caches[layer] = self.types.left(entry)
+                caches[index] = self.types.left(entry)
                 continue
-            caches[layer] = self._entry(entry, layer, count)
+            caches[index] = self._entry(entry, layer, count)
         return caches
 
     @property

@@ -12,6 +12,7 @@ from tqcore.adapters.attention import classes_of, model_patches
 from tqcore.adapters.convert import CacheTypes, Converter
 from tqcore.adapters.patches import PatchSet
 from tqcore.adapters.reading import needs_arrays
+from tqcore.adapters.stage import WHOLE, Stage
 from tqcore.schemestring import SchemeChoice
 
 if TYPE_CHECKING:
@@ -68,10 +69,14 @@ class Host:
             listener(filled)
 
     def converter(
-        self, choice: SchemeChoice | None, early: bool = True, arrays: bool | None = None
+        self,
+        choice: SchemeChoice | None,
+        early: bool = True,
+        arrays: bool | None = None,
+        stage: Stage = WHOLE,
     ) -> Converter:
         """Return a converter of this host's caches."""
-        return Converter(self.types, choice, early, arrays)
+        return Converter(self.types, choice, early, arrays, stage)
 
     def install(self) -> None:
         """Make the host's own functions take our flags; calling it again changes nothing."""

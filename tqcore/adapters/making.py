@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from tqcore.adapters.host import Host
 from tqcore.adapters.reading import NEEDS_ARRAYS, STAYS_DENSE
+from tqcore.adapters.stage import stage_of
 from tqcore.cache.report import AS_ARRAYS
 from tqcore.schemestring import SchemeChoice
 
@@ -27,7 +28,7 @@ class CacheMaker:
 
     Attributes:
         arrays: whether the model needs arrays instead of views.
-        reasons: why layers of the latest caches were left alone.
+        reasons: why layers of the latest caches were left alone, by their index in the model.
     """
 
     def __init__(self, host: Host, model: Any, choice: SchemeChoice | None) -> None:
@@ -52,11 +53,13 @@ class CacheMaker:
     def convert(self, caches: list[Any]) -> list[Any]:
         """Convert the caches of one run in place."""
         choice = None if self._stays_dense else self.choice
-        converter = self.host.converter(choice, arrays=self.arrays)
+        stage = stage_of(self._target)
+        converter = self.host.converter(choice, arrays=self.arrays, stage=stage)
         converter.convert(caches)
         self.reasons = converter.reasons
         if self._stays_dense:
-            self.reasons = dict.fromkeys(range(len(caches)), NEEDS_ARRAYS)
+            layers = range(stage.first, stage.first + len(caches))
+            self.reasons = dict.fromkeys(layers, NEEDS_ARRAYS)
         return caches
 
     @property

@@ -96,6 +96,16 @@ class TokenCache(Attending):
         """The stored key codes, uint32 ``[B, H, T, words]``; dense keys before ``start``."""
         return self.tokens.arrays()[0][0] if self.tokens and self.length else None
 
+    @keys.setter
+    def keys(self, value: mx.array) -> None:
+        # Pipelines tie what they send to the next process to the keys of their last layer:
+        # `cache.keys = mx.depends(cache.keys, sent)`, so that it is sent once the cache is used.
+        held = self.keys
+        if held is None or (value.shape, value.dtype) != (held.shape, held.dtype):
+            raise StateError("keys can only be given an order: mx.depends(cache.keys, ...)")
+        assert self.tokens is not None
+        self.tokens.wait_for(value)
+
     @property
     def values(self) -> mx.array | None:
         """The stored value codes, like ``keys``."""

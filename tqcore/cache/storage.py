@@ -82,6 +82,10 @@ class PlaneStore:
         elif self._first >= self.step:
             self._reallocate(self._buffers, self.length + 1)
 
+    def wait_for(self, array: mx.array) -> None:
+        """Let the first plane depend on ``array``."""
+        self._buffers[0] = mx.depends(self._buffers[0], array)
+
     def clear(self) -> None:
         """Forget every token and give the memory back."""
         self.length = self._first = 0

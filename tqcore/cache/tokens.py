@@ -182,6 +182,10 @@ class Tokens:
             keys, values = [*keys, dense[0]], [*values, dense[1]]
         return keys, values
 
+    def wait_for(self, array: mx.array) -> None:
+        """Let no use of the keys be evaluated before ``array``."""
+        (self.packed[0] if self.packed_length else self.dense).wait_for(array)
+
     def restore(self, keys: list[mx.array], values: list[mx.array]) -> None:
         """Take back what ``arrays`` returned.
 
