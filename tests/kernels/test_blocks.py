@@ -14,15 +14,15 @@ from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, ScoreKernel
 from tqcore.registry import registry
 from tqcore.select import KernelRequest
-from tqmetal import score
-from tqmetal.score import CudaBlockKernel, MetalBlockKernel
+from tqmetal import blocks
+from tqmetal.blocks import CudaBlockKernel, MetalBlockKernel
 from tqplugins.kernels_mlx.device import PortableKernel
 
 
 @pytest.fixture
 def fake(monkeypatch):
     launch = FakeLaunch()
-    monkeypatch.setattr(score, "dequantize", lambda backend: launch)
+    monkeypatch.setattr(blocks, "kernel", lambda name, backend: launch)
     return launch
 
 
@@ -41,7 +41,7 @@ def test_both_are_registered_under_their_names():
 
 def test_the_plugin_module_is_light():
     code = (
-        "import sys, tqmetal.plugin as p; assert len(p.tqcore_score_kernels()) == 2;"
+        "import sys, tqmetal.plugin as p; assert len(p.tqcore_score_kernels()) == 4;"
         "assert not {'mlx', 'numpy', 'tqmetal.kernels'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -52,9 +52,21 @@ def test_every_reason_is_given():
     value = evolve(SIDE, bits=16)
     assert MetalBlockKernel().refuses(KernelRequest("cpu", "float16", key, value)) == [
         "runs on metal, this is cpu",
-        "keys have layout raw/1, it reads u32le/1",
-        "keys decode by affine, it decodes by lut",
+        "keys have layout raw/1, it reads mlx-affine/1",
         "values have 16 bits, it reads 1 to 8",
+    ]
+
+
+def test_other_kinds_and_widths_of_affine_are_refused():
+    request = KernelRequest(
+        "metal",
+        "float16",
+        evolve(SIDE, decode_kind="pair"),
+        evolve(SIDE, layout="mlx-affine/1", decode_kind="affine", bits=7),
+    )
+    assert MetalBlockKernel().refuses(request) == [
+        "keys decode by pair, it decodes by lut and affine",
+        "values have 7 bits, of affine it reads MLX's widths",
     ]
 
 

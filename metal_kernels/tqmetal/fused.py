@@ -1,0 +1,96 @@
+"""Score kernels that attend to packed tokens directly: nothing is expanded to memory."""
+
+from __future__ import annotations
+
+import logging
+from typing import ClassVar
+
+import mlx.core as mx
+from attrs import evolve
+
+from tqcore.attention.blocks import empty
+from tqcore.attention.mask import SegmentMask
+from tqcore.protocols import EncodedSegment, Partial
+from tqcore.select import KernelRequest
+from tqmetal import decode
+from tqmetal.kernels import Backend
+from tqmetal.probe import Probes, probe_decode
+from tqmetal.sides import side_of, unserved
+from tqmetal.tiling import unfit
+from tqplugins.kernels_mlx.device import PortableKernel
+
+log = logging.getLogger("tqcore.kernels")
+
+LONGEST = 16
+"""Queries a row beyond which unpacking once a block, for a matrix product, costs less."""
+
+
+class FusedKernel:
+    """What both backends share; a subclass names its device."""
+
+    name: ClassVar[str]
+    backend: ClassVar[Backend]
+    priority: ClassVar[int] = 20
+    lazy: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.probes = Probes(self.name)
+
+    def refuses(self, request: KernelRequest) -> list[str]:
+        """Return every reason why ``request`` is not served.
+
+        When nothing else speaks against it, the kernel is compiled and probed, once a variant.
+        """
+        reasons = unserved(self.backend, request)
+        reasons += unfit("keys", request.key.dim) + unfit("values", request.value.dim)
+        if request.q_len > LONGEST:
+            reasons.append(f"{request.q_len} queries a row, it serves up to {LONGEST}")
+        if reasons:
+            return reasons
+        # The batch and the queries' dtype are not part of the program.
+        variant = evolve(request, batch=1, dtype="float32")
+        failure = self.probes.fails(probe_decode, self.backend, variant)
+        return [failure] if failure else []
+
+    def attend(
+        self,
+        q: mx.array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+    ) -> Partial:
+        """Attend with rotated queries ``[B, Hq, L, Dk']``; see ``ScoreKernel.attend``."""
+        keys, values, key_codec, value_codec = segment
+        key, value = side_of(key_codec), side_of(value_codec)
+        if key is None or value is None or mask.columns is not None:
+            # A request does not say how a stranger's codebook lays out what it stores.
+            log.debug("%s leaves %s to the portable kernel", self.name, key_codec.spec.codebook)
+            return PortableKernel().attend(q, segment, mask, scale=scale, softcap=softcap)
+        if not keys[0].shape[2]:
+            return empty(q.shape[0], q.shape[1], q.shape[2], value.dim)
+        return decode.attend(
+            decode.launches(self.backend),
+            q.astype(mx.float32),
+            keys,
+            values,
+            (key, value),
+            mask,
+            scale=scale,
+            softcap=softcap,
+        )
+
+
+class MetalFusedKernel(FusedKernel):
+    """On Apple GPUs."""
+
+    name: ClassVar[str] = "metal-fused"
+    backend: ClassVar[Backend] = "metal"
+
+
+class CudaFusedKernel(FusedKernel):
+    """On NVIDIA GPUs; the same kernel text."""
+
+    name: ClassVar[str] = "cuda-fused"
+    backend: ClassVar[Backend] = "cuda"
