@@ -10,12 +10,14 @@ from attrs import evolve
 
 from tqcore.attention.blocks import empty
 from tqcore.attention.mask import SegmentMask
-from tqcore.protocols import EncodedSegment, Partial
-from tqcore.select import KernelRequest
+from tqcore.codec import Codec
+from tqcore.protocols import EncodedSegment, Partial, Planes
+from tqcore.select import EncodeRequest, KernelRequest
 from tqmetal import decode
-from tqmetal.kernels import Backend
-from tqmetal.probe import Probes, probe_decode
-from tqmetal.sides import side_of, unserved
+from tqmetal.encode import encode, unwritable
+from tqmetal.kernels import Backend, kernel
+from tqmetal.probe import Probes, probe_decode, probe_encode
+from tqmetal.sides import elsewhere, side_of, unserved
 from tqmetal.tiling import unfit
 from tqplugins.kernels_mlx.device import PortableKernel
 
@@ -80,6 +82,23 @@ class FusedKernel:
             scale=scale,
             softcap=softcap,
         )
+
+    def refuses_encode(self, request: EncodeRequest) -> list[str]:
+        """Return every reason why ``request`` is not encoded; probes as ``refuses`` does."""
+        reasons = elsewhere(self.backend, request.device)
+        reasons += unwritable("keys", request.key) + unwritable("values", request.value)
+        if reasons:
+            return reasons
+        failure = self.probes.fails(probe_encode, self.backend, request)
+        return [failure] if failure else []
+
+    def encode(
+        self, keys: mx.array, values: mx.array, key_codec: Codec, value_codec: Codec
+    ) -> tuple[Planes, Planes]:
+        """Encode ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values as the codecs do."""
+        if not keys.size:
+            return key_codec.encode(keys), value_codec.encode(values)
+        return encode(kernel("encode", self.backend), keys, values, key_codec, value_codec)
 
 
 class MetalFusedKernel(FusedKernel):

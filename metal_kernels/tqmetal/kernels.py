@@ -18,16 +18,22 @@ Backend = Literal["metal", "cuda"]
 Launch = Callable[..., list[mx.array]]
 """A kernel object: ``launch(inputs=, template=, grid=, threadgroup=, output_shapes=, ...)``."""
 
-HEADERS = ("u32le.h", "share.h", "team.h")
+HEADERS = ("u32le.h", "share.h", "team.h", "codes.h", "encode.h")
 """What kernels share, in the order in which it is included."""
 
 KEYS = ("key_words", "key_scales", "key_biases", "key_levels")
 VALUES = ("value_words", "value_scales", "value_biases", "value_levels")
+KEY_TABLES = ("key_signs", "key_levels", "key_bounds")
+VALUE_TABLES = ("value_signs", "value_levels", "value_bounds")
 MASK = ("mask", "padding", "place")
 
 ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dequantize": (("words", "scales", "biases", "levels"), ("out",)),
     "decode": (("q", *KEYS, *VALUES, *MASK, "factors"), ("parts", "tops", "sums")),
+    "encode": (
+        ("keys", "values", *KEY_TABLES, *VALUE_TABLES, "limits"),
+        ("key_words", "key_scale", "value_words", "value_scale"),
+    ),
     "score": (("q", *KEYS, "factors"), ("logits",)),
     "mix": (("weights", *VALUES), ("parts",)),
     "merge": (("parts", "tops", "sums"), ("o", "m", "l")),

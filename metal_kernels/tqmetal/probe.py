@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment
-from tqcore.select import KernelRequest, SideSpec
+from tqcore.select import EncodeRequest, KernelRequest, SideSpec
 from tqcore.spec import CodecSpec
 from tqmetal.decode import attend, launches
 from tqmetal.dequantize import decode_rotated
+from tqmetal.encode import encode
 from tqmetal.kernels import Backend, kernel
 from tqmetal.sides import Side, side_of
 from tqplugins.affine.device import AffineCodebook, RawPacker
@@ -36,6 +37,9 @@ EXACT = 1e-6
 
 CLOSE = 1e-3
 """Of the largest value: sums in another order, and CUDA's TF32 in the portable kernel."""
+
+FLIPS = 0.01
+"""Share of the codes that rounding may put on the other side of a boundary."""
 
 TOKENS = 13
 BATCH, HEADS = 2, 2
@@ -109,6 +113,30 @@ def probe_decode(backend: Backend, request: KernelRequest) -> None:
         _compare(a, b, CLOSE * mx.abs(b).max(), f"values of {name}")
 
 
+def probe_encode(backend: Backend, request: EncodeRequest) -> None:
+    """Encode random rows and compare what they decode to with the codecs' own planes.
+
+    A few codes may differ: a value between two levels may be rounded to either side.
+
+    Raises:
+        RuntimeError: the results differ, or the kernel does not compile or run.
+    """
+    rng = np.random.default_rng(24)
+    dtype = getattr(mx, request.dtype)
+    codecs = request.key, request.value
+    k, v = (
+        mx.array(rng.standard_normal((BATCH, HEADS, TOKENS, codec.dim), np.float32)).astype(dtype)
+        for codec in codecs
+    )
+    came = encode(kernel("encode", backend), k, v, *codecs)
+    for name, codec, x, planes in zip(("keys", "values"), codecs, (k, v), came, strict=True):
+        a, b = codec.decode_rotated(planes), codec.decode_rotated(codec.encode(x))
+        mx.eval(a, b)
+        wrong = 1 - float((mx.abs(a - b) <= CLOSE * mx.abs(b).max()).mean())
+        if not wrong <= FLIPS:
+            raise RuntimeError(f"{wrong:.1%} of the {name} are encoded to something else")
+
+
 def _mask(request: KernelRequest, rng: np.random.Generator) -> SegmentMask:
     if request.mask == "array":
         visible = rng.random((BATCH, 1, request.q_len, TOKENS)) < 0.8
@@ -158,6 +186,11 @@ def _named(variant: tuple[Hashable, ...]) -> str:
     if isinstance(spec, KernelRequest):
         sides = f"{_side(spec.key)}, {_side(spec.value)}"
         return f"{sides}, {spec.gqa} x {spec.q_len} queries, mask {spec.mask}"
+    if isinstance(spec, EncodeRequest):
+        specs = (
+            f"{codec.dim} values at {codec.spec.bits:g} bits" for codec in (spec.key, spec.value)
+        )
+        return "encoding " + ", ".join(specs)
     return _side(spec) if isinstance(spec, SideSpec) else str(spec)
 
 

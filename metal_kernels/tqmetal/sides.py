@@ -95,11 +95,14 @@ def _affine(codec: Codec) -> Side | None:
     return Side(groups.dim, groups.bits, 0, groups.size, mx.array(np.zeros(1, np.float32)))
 
 
+def elsewhere(backend: Backend, device: str) -> list[str]:
+    """Return the reason why kernels of ``backend`` do not run on ``device``, if they do not."""
+    return [] if device == backend else [f"runs on {backend}, this is {device}"]
+
+
 def unserved(backend: Backend, request: KernelRequest) -> list[str]:
     """Return the reasons why kernels of ``backend`` cannot read what ``request`` is about."""
-    reasons = []
-    if request.device != backend:
-        reasons.append(f"runs on {backend}, this is {request.device}")
+    reasons = elsewhere(backend, request.device)
     for name, spec in (("keys", request.key), ("values", request.value)):
         reasons += _unreadable(name, spec)
     return reasons
