@@ -142,6 +142,23 @@ class ScoreKernel(Protocol):
 
 
 @runtime_checkable
+class RotatingKernel(ScoreKernel, Protocol):
+    """A score kernel that also rotates: optional, for kernels that do so on the way."""
+
+    def attend_unrotated(
+        self,
+        q: Array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+    ) -> Partial:
+        """As ``attend``, but ``q`` ``[B, Hq, L, Dk]`` and ``o`` are in the model's own domain."""
+        ...
+
+
+@runtime_checkable
 class EncodingKernel(ScoreKernel, Protocol):
     """A score kernel that also encodes: optional, for kernels faster at it than the codec's parts.
 

@@ -9,12 +9,20 @@ import numpy as np
 from attrs import frozen
 
 from tqcore.attention.mask import SegmentMask
-from tqcore.protocols import Partial, Planes
+from tqcore.protocols import Partial, Planes, Rotation
 from tqmetal.kernels import Backend, Launch, kernel
 from tqmetal.sides import Side
 from tqmetal.tiling import Tiling, splits, tiling
+from tqplugins.hadamard.device import HadamardRotation
 
-MERGE_THREADS = 128
+Signs = tuple[mx.array | None, mx.array | None]
+"""Of the rotations of keys and of values, where the kernels do them."""
+
+MERGE_THREADS = 512
+"""At least the longest vector and the most splits."""
+
+SMALLEST_ROTATED = 32
+"""The merge rotates with one simdgroup: a value a lane at least."""
 
 NO_MASK, CAUSAL, VISIBLE, ADDED = range(4)
 
@@ -44,18 +52,21 @@ def attend(
     *,
     scale: float,
     softcap: float | None = None,
+    signs: Signs = (None, None),
     plan: Tiling | None = None,
     parts: int | None = None,
 ) -> Partial:
-    """Attend with rotated queries, float32 ``[B, Hq, L, Dk]``; see ``ScoreKernel.attend``.
+    """Attend with queries ``[B, Hq, L, Dk]``; see ``ScoreKernel.attend``.
 
     Args:
         launches: the kernels.
-        q: queries, of any strides.
+        q: queries, floats of any type and strides.
         keys, values: planes ``[B, H, T, ...]``, of any strides, at least one token.
         sides: how to read them.
         mask: without ``columns``.
         scale, softcap: of the logits.
+        signs: of the Hadamard rotations (``HadamardRotation.one_transform``) by which the kernel
+            rotates the queries, and the outputs back; None where they stay as they are.
         plan, parts: the tiling and the number of splits, where not the usual ones.
     """
     batch, q_heads, q_len, _ = q.shape
@@ -70,6 +81,7 @@ def attend(
     split = launches.decode(
         inputs=[
             q,
+            unused_signs() if signs[0] is None else signs[0],
             *key.arrays(keys),
             *value.arrays(values),
             *arrays,
@@ -79,6 +91,7 @@ def attend(
             *key.constants("K"),
             *value.constants("V"),
             *plan.constants(),
+            ("KROTATED", int(signs[0] is not None)),
             ("MASK", kind),
             ("PADDED", int(mask.padding is not None)),
             ("CAPPED", int(softcap is not None)),
@@ -88,10 +101,14 @@ def attend(
         output_shapes=[(total, parts, value.dim), (total, parts), (total, parts)],
         output_dtypes=[mx.float32] * 3,
     )
-    if parts > 1:
+    if parts > 1 or signs[1] is not None:
         split = launches.merge(
-            inputs=split,
-            template=[("THREADS", MERGE_THREADS)],
+            inputs=[*split, unused_signs() if signs[1] is None else signs[1]],
+            template=[
+                ("D", value.dim),
+                ("ROTATED", int(signs[1] is not None)),
+                ("THREADS", MERGE_THREADS),
+            ],
             grid=(MERGE_THREADS * total, 1, 1),
             threadgroup=(MERGE_THREADS, 1, 1),
             output_shapes=[(total, value.dim), (total,), (total,)],
@@ -100,6 +117,13 @@ def attend(
     o, m, l = split
     shape = (batch, q_heads, q_len)
     return Partial(o.reshape(*shape, value.dim), m.reshape(shape), l.reshape(shape))
+
+
+def signs_of(rotation: Rotation) -> mx.array | None:
+    """Return the signs of ``rotation`` if the kernels can do it, float32 ``[dim]``."""
+    if isinstance(rotation, HadamardRotation) and rotation.dim >= SMALLEST_ROTATED:
+        return rotation.one_transform()
+    return None
 
 
 def mask_arrays(
@@ -128,6 +152,12 @@ def mask_arrays(
 def unused() -> mx.array:
     """Return what is given for an array that a variant does not read, ``[1, 1, 1, 1]``."""
     return mx.array(np.zeros((1, 1, 1, 1), np.int32))
+
+
+@functools.cache
+def unused_signs() -> mx.array:
+    """Return what is given for signs that a variant does not read."""
+    return mx.array(np.zeros(1, np.float32))
 
 
 @functools.lru_cache(maxsize=256)

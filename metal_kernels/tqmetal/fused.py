@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import ClassVar
 
 import mlx.core as mx
@@ -14,14 +13,13 @@ from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial, Planes
 from tqcore.select import EncodeRequest, KernelRequest
 from tqmetal import decode
+from tqmetal.decode import Signs
 from tqmetal.encode import encode, unwritable
 from tqmetal.kernels import Backend, kernel
 from tqmetal.probe import Probes, probe_decode, probe_encode
 from tqmetal.sides import elsewhere, side_of, unserved
 from tqmetal.tiling import unfit
 from tqplugins.kernels_mlx.device import PortableKernel
-
-log = logging.getLogger("tqcore.kernels")
 
 LONGEST = 16
 """Queries a row beyond which unpacking once a block, for a matrix product, costs less."""
@@ -49,8 +47,8 @@ class FusedKernel:
             reasons.append(f"{request.q_len} queries a row, it serves up to {LONGEST}")
         if reasons:
             return reasons
-        # The batch and the queries' dtype are not part of the program.
-        variant = evolve(request, batch=1, dtype="float32")
+        # The batch is not part of the program.
+        variant = evolve(request, batch=1)
         failure = self.probes.fails(probe_decode, self.backend, variant)
         return [failure] if failure else []
 
@@ -64,23 +62,60 @@ class FusedKernel:
         softcap: float | None = None,
     ) -> Partial:
         """Attend with rotated queries ``[B, Hq, L, Dk']``; see ``ScoreKernel.attend``."""
-        keys, values, key_codec, value_codec = segment
-        key, value = side_of(key_codec), side_of(value_codec)
+        return self._attend(q, segment, mask, scale, softcap, (None, None))
+
+    def attend_unrotated(
+        self,
+        q: mx.array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+    ) -> Partial:
+        """Attend with queries ``[B, Hq, L, Dk]``; see ``RotatingKernel.attend_unrotated``.
+
+        Where a rotation is one Hadamard transform, the kernel does it itself.
+        """
+        rotations = segment.key_codec.rotation, segment.value_codec.rotation
+        signs: Signs = (None, None)
+        if self._reads(segment, mask):
+            signs = decode.signs_of(rotations[0]), decode.signs_of(rotations[1])
+        if signs[0] is None:
+            q = rotations[0].forward(q.astype(mx.float32))
+        part = self._attend(q, segment, mask, scale, softcap, signs)
+        return part if signs[1] is not None else part._replace(o=rotations[1].inverse(part.o))
+
+    @staticmethod
+    def _reads(segment: EncodedSegment, mask: SegmentMask) -> bool:
+        """Say whether the kernel can: a request does not tell how a stranger stores its codes."""
+        codecs = segment.key_codec, segment.value_codec
+        return mask.columns is None and all(side_of(codec) is not None for codec in codecs)
+
+    def _attend(
+        self,
+        q: mx.array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        scale: float,
+        softcap: float | None,
+        signs: Signs,
+    ) -> Partial:
+        key, value = side_of(segment.key_codec), side_of(segment.value_codec)
         if key is None or value is None or mask.columns is not None:
-            # A request does not say how a stranger's codebook lays out what it stores.
-            log.debug("%s leaves %s to the portable kernel", self.name, key_codec.spec.codebook)
             return PortableKernel().attend(q, segment, mask, scale=scale, softcap=softcap)
-        if not keys[0].shape[2]:
+        if not segment.keys[0].shape[2]:
             return empty(q.shape[0], q.shape[1], q.shape[2], value.dim)
         return decode.attend(
             decode.launches(self.backend),
-            q.astype(mx.float32),
-            keys,
-            values,
+            q,
+            segment.keys,
+            segment.values,
             (key, value),
             mask,
             scale=scale,
             softcap=softcap,
+            signs=signs,
         )
 
     def refuses_encode(self, request: EncodeRequest) -> list[str]:

@@ -29,14 +29,14 @@ MASK = ("mask", "padding", "place")
 
 ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dequantize": (("words", "scales", "biases", "levels"), ("out",)),
-    "decode": (("q", *KEYS, *VALUES, *MASK, "factors"), ("parts", "tops", "sums")),
+    "decode": (("q", "key_signs", *KEYS, *VALUES, *MASK, "factors"), ("parts", "tops", "sums")),
     "encode": (
         ("keys", "values", *KEY_TABLES, *VALUE_TABLES, "limits"),
         ("key_words", "key_scale", "value_words", "value_scale"),
     ),
-    "score": (("q", *KEYS, "factors"), ("logits",)),
+    "score": (("q", "key_signs", *KEYS, "factors"), ("logits",)),
     "mix": (("weights", *VALUES), ("parts",)),
-    "merge": (("parts", "tops", "sums"), ("o", "m", "l")),
+    "merge": (("parts", "tops", "sums", "signs"), ("o", "m", "l")),
 }
 """Inputs and outputs of each kernel."""
 

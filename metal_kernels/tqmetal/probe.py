@@ -21,13 +21,14 @@ from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment
 from tqcore.select import EncodeRequest, KernelRequest, SideSpec
 from tqcore.spec import CodecSpec
-from tqmetal.decode import attend, launches
+from tqmetal.decode import attend, launches, signs_of
 from tqmetal.dequantize import decode_rotated
 from tqmetal.encode import encode
 from tqmetal.kernels import Backend, kernel
 from tqmetal.sides import Side, side_of
 from tqplugins.affine.device import AffineCodebook, RawPacker
 from tqplugins.bitpack.device import BitPacker
+from tqplugins.hadamard.device import HadamardRotation
 from tqplugins.identity.device import IdentityRotation
 from tqplugins.kernels_mlx.device import PortableKernel
 from tqplugins.lut.device import LutCodebook
@@ -103,12 +104,16 @@ def probe_decode(backend: Backend, request: KernelRequest) -> None:
     planes = _rows(key, 21), _rows(value, 22)
     rng = np.random.default_rng(23)
     shape = (BATCH, HEADS * request.gqa, request.q_len, key.dim)
-    q = mx.array(rng.standard_normal(shape, dtype=np.float32))
+    q = mx.array(rng.standard_normal(shape, dtype=np.float32)).astype(getattr(mx, request.dtype))
     mask = _mask(request, rng)
     options: dict[str, Any] = {"scale": 0.1, "softcap": 3.0 if request.softcap else None}
-    sides = (key_side, value_side)
-    came = attend(launches(backend), q, *planes, sides, mask, parts=2, **options)
-    expected = PortableKernel().attend(q, EncodedSegment(*planes, key, value), mask, **options)
+    sides, signs = (key_side, value_side), (signs_of(key.rotation), signs_of(value.rotation))
+    came = attend(launches(backend), q, *planes, sides, mask, parts=2, signs=signs, **options)
+    rotated = key.rotation.forward(q)
+    expected = PortableKernel().attend(
+        rotated, EncodedSegment(*planes, key, value), mask, **options
+    )
+    expected = expected._replace(o=value.rotation.inverse(expected.o))
     for name, a, b in zip(("o", "m", "l"), came, expected, strict=True):
         _compare(a, b, CLOSE * mx.abs(b).max(), f"values of {name}")
 
@@ -155,13 +160,15 @@ def _compare(came: mx.array, expected: mx.array, tolerance: mx.array, what: str)
 
 def _codec(spec: SideSpec) -> tuple[Codec, Side]:
     """Return a codec that stores what ``spec`` says, and how to read it."""
-    rotation = IdentityRotation(spec.dim, 0)
     packer: Any
     book: Any
+    rotation: Any = IdentityRotation(spec.dim, 0)
     if spec.decode_kind == "affine":
         book = AffineCodebook(spec.dim, spec.bits)
         packer = RawPacker(book.runs)
     else:
+        # What is rotated usually is so by Hadamard, which the kernels do themselves where they can.
+        rotation = HadamardRotation(spec.dim, 0)
         book = LutCodebook(spec.dim, spec.bits, "norm", _levels)
         packer = BitPacker(book.runs)
     codec = Codec(CodecSpec("identity", "probe", "probe", spec.bits), rotation, book, packer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import mlx.core as mx
 
 from tqcore.protocols import Planes
-from tqmetal.decode import factors
+from tqmetal.decode import factors, unused_signs
 from tqmetal.kernels import Backend, Launch, kernel
 from tqmetal.sides import Side
 from tqmetal.tiling import splits, tiling
@@ -38,8 +38,8 @@ def score(
     tiles = -(-(q_heads // heads * q_len) // plan.rows)
     parts = splits(backend, tokens, tiles * heads * batch)
     (logits,) = (launch or kernel("score", backend))(
-        inputs=[q, *side.arrays(keys), factors(scale, None)],
-        template=[*side.constants("K"), *plan.constants()],
+        inputs=[q, unused_signs(), *side.arrays(keys), factors(scale, None)],
+        template=[*side.constants("K"), *plan.constants(), ("KROTATED", 0)],
         grid=(32 * plan.simdgroups * parts * tiles, heads, batch),
         threadgroup=(32 * plan.simdgroups, 1, 1),
         output_shapes=[(batch, q_heads, q_len, tokens)],

@@ -23,6 +23,7 @@ FEWEST_TOKENS = 64
 """Tokens below which a threadgroup is not worth its start and its place in the merge."""
 
 MOST_ROWS = 8
+MOST_SPLITS = 256
 
 
 @frozen
@@ -82,4 +83,5 @@ def splits(backend: Backend, tokens: int, others: int) -> int:
         tokens: of the segment.
         others: threadgroups a part: rows, KV heads and tiles of queries.
     """
-    return max(1, min(-(-tokens // FEWEST_TOKENS), THREADGROUPS[backend] // others))
+    useful = min(-(-tokens // FEWEST_TOKENS), THREADGROUPS[backend] // others, MOST_SPLITS)
+    return max(1, useful)

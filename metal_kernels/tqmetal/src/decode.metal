@@ -1,7 +1,8 @@
 // Fused decode: attention of a few queries over packed keys and values (online softmax, Milakov
 // and Gimelshein 2018), split over tokens. Nothing is expanded outside registers.
 //
-//   q             float32 [B, Hq, L, KD]    rotated as keys are, any strides
+//   q             [B, Hq, L, KD]            floats of any type and strides
+//   key_signs     float32 [KD]              signs over sqrt(KD), to rotate q as keys are (KROTATED)
 //   key_words     uint32  [B, H, T, W]      u32le/1, any strides; so are value_words
 //   key_scales    uint16  [B, H, T, 1]      or float16 [B, H, T, groups] (KGROUP > 0)
 //   key_biases                              float16 [B, H, T, groups]; unused if KGROUP = 0
@@ -13,6 +14,7 @@
 //   parts         float32 [B, Hq, L, S, VD] o of every split, tops m, sums l: [B, Hq, L, S]
 //
 //   KD, KBITS, KWIDE, KGROUP; VD, ...       the sides (share.h)
+//   KROTATED                                0: q is rotated as keys are, or they are not
 //   LANES                                   lanes that share a token's vector
 //   ROWS                                    queries of a KV head that share one unpacking
 //   TOKENS                                  tokens that a lane has in flight
@@ -58,9 +60,9 @@ const int span = (tokens + splits - 1) / splits;
 const int begin = split * span;
 const int end = begin + span < tokens ? begin + span : tokens;
 
-tq_stage_queries<KD, LANES, ROWS, THREADS>(
-    q + batch * q_strides[0], q_strides, int(head), gqa, q_len, tile * ROWS, factors[0], thread_id,
-    queries);
+tq_stage_queries<KD, LANES, ROWS, KROTATED, THREADS>(
+    q + batch * q_strides[0], q_strides, key_signs, int(head), gqa, q_len, tile * ROWS, factors[0],
+    thread_id, queries);
 if (KGROUP == 0) {
   for (int i = int(thread_id); i < KLEVELS; i += THREADS) {
     key_table[i] = key_levels[i];

@@ -21,31 +21,6 @@ TQ_FN float tq_largest(Values x) {
   return top;
 }
 
-// Walsh-Hadamard transform of the team's vector, not normalized: steps within lanes, then across.
-template <int N, int LANES, typename Values>
-TQ_FN void tq_hadamard(Values x, uint lane) {
-  TQ_UNROLL
-  for (int h = 1; h < N; h *= 2) {
-    TQ_UNROLL
-    for (int i = 0; i < N; i++) {
-      if ((i & h) == 0) {
-        const float a = x[i];
-        const float b = x[i + h];
-        x[i] = a + b;
-        x[i + h] = a - b;
-      }
-    }
-  }
-  TQ_UNROLL
-  for (uint h = 1; h < uint(LANES); h *= 2) {
-    TQ_UNROLL
-    for (int i = 0; i < N; i++) {
-      const float other = simd_shuffle_xor(x[i], h);
-      x[i] = (lane & h) != 0 ? other - x[i] : x[i] + other;
-    }
-  }
-}
-
 // Rotates (ROTATED), quantizes and stages the codes of one vector; returns its scale.
 //
 //   source     coordinates, `stride` elements apart

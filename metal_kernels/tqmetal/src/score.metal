@@ -1,8 +1,8 @@
 // Scores: logits of a few queries against packed keys.
 //
-//   q, key_*, factors                  as in decode.metal
+//   q, key_*, factors                   as in decode.metal
 //   logits  float32 [B, Hq, L, T]      times the scale; no soft-cap, no mask
-//   KD, KBITS, KWIDE, KGROUP, LANES, ROWS, TOKENS, SIMDGROUPS     as in decode.metal
+//   KD, KBITS, KWIDE, KGROUP, KROTATED, LANES, ROWS, TOKENS, SIMDGROUPS     as in decode.metal
 //
 // Grid of threadgroups (S * tiles of ROWS, H, B).
 
@@ -30,9 +30,9 @@ const int splits = int(threadgroups_per_grid.x) / tiles;
 const int tile = int(threadgroup_position_in_grid.x) % tiles;
 const int split = int(threadgroup_position_in_grid.x) / tiles;
 
-tq_stage_queries<KD, LANES, ROWS, THREADS>(
-    q + batch * q_strides[0], q_strides, int(head), gqa, q_len, tile * ROWS, factors[0], thread_id,
-    queries);
+tq_stage_queries<KD, LANES, ROWS, KROTATED, THREADS>(
+    q + batch * q_strides[0], q_strides, key_signs, int(head), gqa, q_len, tile * ROWS, factors[0],
+    thread_id, queries);
 if (KGROUP == 0) {
   for (int i = int(thread_id); i < KLEVELS; i += THREADS) {
     key_table[i] = key_levels[i];

@@ -3,23 +3,68 @@
 
 #define TQ_CHUNK(n) ((n) % 4 == 0 ? 4 : (n) % 2 == 0 ? 2 : 1)
 
-// Query rows from `first` on, in chunks that lie as the lanes of a team read them.
-template <int DIM, int LANES, int ROWS, int THREADS, typename Q, typename Strides, typename Queries>
-TQ_FN void tq_stage_queries(
-    Q q, Strides strides, int head, int gqa, int q_len, int first, float scale, uint thread_id,
-    Queries queries) {
-  constexpr int share = DIM / LANES;
-  constexpr int chunk = TQ_CHUNK(share);
-  for (int i = int(thread_id); i < ROWS * DIM; i += THREADS) {
-    const int r = i / DIM;
-    const int d = i % DIM;
-    const int row = first + r;
-    float x = 0.0f;
-    if (row < gqa * q_len) {
-      x = q[(head * gqa + row / q_len) * strides[1] + (row % q_len) * strides[2] + d * strides[3]];
+// Walsh-Hadamard transform of the team's vector, not normalized: steps within lanes, then across.
+template <int N, int LANES, typename Values>
+TQ_FN void tq_hadamard(Values x, uint lane) {
+  TQ_UNROLL
+  for (int h = 1; h < N; h *= 2) {
+    TQ_UNROLL
+    for (int i = 0; i < N; i++) {
+      if ((i & h) == 0) {
+        const float a = x[i];
+        const float b = x[i + h];
+        x[i] = a + b;
+        x[i + h] = a - b;
+      }
     }
-    const int part = d % share / chunk;
-    queries[(r * (share / chunk) + part) * LANES + d / share].x[d % chunk] = x * scale;
+  }
+  TQ_UNROLL
+  for (uint h = 1; h < uint(LANES); h *= 2) {
+    TQ_UNROLL
+    for (int i = 0; i < N; i++) {
+      const float other = simd_shuffle_xor(x[i], h);
+      x[i] = (lane & h) != 0 ? other - x[i] : x[i] + other;
+    }
+  }
+}
+
+// Query rows from `first` on, times the scale, in chunks that lie as the lanes of a team read them.
+// ROTATED: they are rotated first, H (signs * x). Every thread of the threadgroup takes part.
+template <
+    int DIM, int LANES, int ROWS, int ROTATED, int THREADS, typename Q, typename Strides,
+    typename Signs, typename Queries>
+TQ_FN void tq_stage_queries(
+    Q q, Strides strides, Signs signs, int head, int gqa, int q_len, int first, float scale,
+    uint thread_id, Queries queries) {
+  constexpr int n = DIM / LANES;
+  constexpr int chunk = TQ_CHUNK(n);
+  const int lane = int(thread_id) % LANES;
+  for (int start = 0; start < ROWS; start += THREADS / LANES) {
+    const int r = start + int(thread_id) / LANES;
+    const int row = first + r;
+    const bool used = r < ROWS && row < gqa * q_len;
+    float x[n];
+    TQ_UNROLL
+    for (int i = 0; i < n; i++) {
+      x[i] = 0.0f;
+      if (used) {
+        x[i] = scale * static_cast<float>(q[
+            (head * gqa + row / q_len) * strides[1] + (row % q_len) * strides[2] +
+            (lane * n + i) * strides[3]]);
+      }
+      if (ROTATED) {
+        x[i] *= signs[lane * n + i];
+      }
+    }
+    if (ROTATED) {
+      tq_hadamard<n, LANES>(x, uint(lane));
+    }
+    if (r < ROWS) {
+      TQ_UNROLL
+      for (int i = 0; i < n; i++) {
+        queries[(r * (n / chunk) + i / chunk) * LANES + lane].x[i % chunk] = x[i];
+      }
+    }
   }
 }
 
