@@ -1,0 +1,223 @@
+"""Kernels that run on the emulator, called as those of ``mx.fast.metal_kernel`` are."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from attrs import frozen
+
+from tqcore.errors import ShapeError
+from tqcore.testing.msl import arrays
+from tqcore.testing.msl.arrays import Array, Typed
+from tqcore.testing.msl.build import build
+from tqcore.testing.msl.describe import Bound, describe
+from tqcore.testing.msl.memory import Memory
+from tqcore.testing.msl.runtime import Buffer, Counts, Launch, launch, load
+from tqcore.testing.msl.signature import Definition, Signature, Template, signature
+
+MAX_THREADS = 1024
+"""Threads a threadgroup, on every Apple GPU that MLX supports."""
+
+
+@frozen
+class Emulator:
+    """How kernels are run.
+
+    Args:
+        seed: not 0: threads, simdgroups and threadgroups run in an order drawn from it, else
+            in their own. A kernel must not depend on it.
+        allow_unwritten: outputs may keep elements that no thread writes.
+        max_steps: basic blocks of one thread, after which its loop counts as endless.
+        max_threadgroup_bytes: threadgroup memory there is; 32 KB on every Apple GPU.
+        stack_bytes: thread memory there is.
+    """
+
+    seed: int = 0
+    allow_unwritten: bool = False
+    max_steps: int = 1 << 26
+    max_threadgroup_bytes: int = 32768
+    stack_bytes: int = 65536
+
+    def metal_kernel(
+        self,
+        name: str,
+        input_names: Sequence[str],
+        output_names: Sequence[str],
+        source: str,
+        header: str = "",
+        ensure_row_contiguous: bool = True,
+        atomic_outputs: bool = False,
+    ) -> Kernel:
+        """Return a kernel; the arguments are those of ``mx.fast.metal_kernel``.
+
+        Raises:
+            ValueError: there is no output.
+        """
+        if not output_names:
+            raise ValueError("a kernel must have at least one output")
+        names = tuple(input_names), tuple(output_names)
+        return Kernel(
+            self,
+            Definition(name, *names, source, header, ensure_row_contiguous, atomic_outputs),
+        )
+
+
+class Kernel:
+    """A kernel, to be called as the object that ``mx.fast.metal_kernel`` returns.
+
+    Args:
+        emulator: how it is run.
+        definition: what it is.
+
+    Attributes:
+        counts: what the last call did, None before the first.
+    """
+
+    def __init__(self, emulator: Emulator, definition: Definition) -> None:
+        self.emulator = emulator
+        self.definition = definition
+        self.counts: Counts | None = None
+
+    def __call__(
+        self,
+        *,
+        inputs: Sequence[Any],
+        output_shapes: Sequence[Sequence[int]],
+        output_dtypes: Sequence[Any],
+        grid: tuple[int, int, int],
+        threadgroup: tuple[int, int, int],
+        template: Sequence[tuple[str, Any]] | None = None,
+        init_value: float | None = None,
+        verbose: bool = False,
+        stream: Any = None,
+    ) -> list[mx.array]:
+        """Run it; every argument is as MLX has it, and inputs may be numpy arrays too.
+
+        Raises:
+            KernelFault: the kernel is wrong.
+            ShapeError: the arguments do not fit the kernel, or the grid or threadgroup the GPU.
+            KernelError: there is no compiler.
+        """
+        given = [self._input(value) for value in inputs]
+        dtypes = [arrays.dtype_name(dtype) for dtype in output_dtypes]
+        self._check(given, output_shapes, dtypes, grid, threadgroup)
+        described = [(one.dtype, one.array.shape) for one in given]
+        text = signature(self.definition, described, dtypes, _template(template or ()))
+        if verbose:
+            print(f"Generated source code for `{self.definition.name}`:\n```\n{text.text}\n```")
+        entry = load(build(text, self.definition.name))
+        made = [
+            arrays.output(shape, dtype, init_value)
+            for shape, dtype in zip(output_shapes, dtypes, strict=True)
+        ]
+        initialized = init_value is not None
+        self._run(entry, text, [one.array for one in given], made, initialized, grid, threadgroup)
+        return [arrays.to_mlx(*pair) for pair in zip(made, dtypes, strict=True)]
+
+    def _input(self, value: Any) -> Typed:
+        one = arrays.typed(value)
+        if self.definition.ensure_row_contiguous and one.array.ndim:
+            return Typed(np.ascontiguousarray(one.array), one.dtype)
+        return one
+
+    def _check(
+        self,
+        given: Sequence[Typed],
+        shapes: Sequence[Sequence[int]],
+        dtypes: Sequence[str],
+        grid: Sequence[int],
+        threadgroup: Sequence[int],
+    ) -> None:
+        names = self.definition
+        for what, came, wanted in (
+            ("inputs", given, names.input_names),
+            ("output_shapes", shapes, names.output_names),
+            ("output_dtypes", dtypes, names.output_names),
+        ):
+            if len(came) != len(wanted):
+                raise ShapeError(
+                    f"kernel {names.name!r} has {len(came)} {what}; "
+                    f"it takes {len(wanted)}: {', '.join(wanted)}"
+                )
+        for what, size in (("grid", grid), ("threadgroup", threadgroup)):
+            if len(size) != 3 or min(size) < 1:
+                raise ShapeError(
+                    f"kernel {names.name!r}: {what} {tuple(size)} is not 3 positive integers"
+                )
+        if math.prod(threadgroup) > MAX_THREADS:
+            raise ShapeError(
+                f"kernel {names.name!r}: threadgroup {tuple(threadgroup)} has "
+                f"{math.prod(threadgroup)} threads, a GPU takes {MAX_THREADS}"
+            )
+
+    def _run(
+        self,
+        entry: int,
+        text: Signature,
+        given: Sequence[Array],
+        made: Sequence[Array],
+        initialized: bool,
+        grid: Sequence[int],
+        threadgroup: Sequence[int],
+    ) -> None:
+        bound = [p for p in text.parameters if p.kind != "attribute"]
+        values: list[Array] = []
+        for parameter in bound:
+            source = made if parameter.kind == "output" else given
+            values.append(_value(parameter.kind, source[parameter.index]))
+        memory = Memory(values)
+        buffers = (Buffer * len(bound))()
+        for i, parameter in enumerate(bound):
+            out = parameter.kind == "output"
+            buffers[i] = Buffer(memory.starts[i], memory.sizes[i], out, not out or initialized)
+        addresses = (ctypes.c_void_p * len(bound))(*memory.elements)
+        settings = self.emulator
+        fault, self.counts = launch(
+            Launch(
+                entry=entry,
+                args=ctypes.addressof(addresses),
+                buffers=buffers,
+                buffer_count=len(bound),
+                grid=tuple(grid),
+                group=tuple(threadgroup),
+                max_threadgroup_bytes=settings.max_threadgroup_bytes,
+                seed=settings.seed,
+                max_steps=settings.max_steps,
+                stack_bytes=settings.stack_bytes,
+                allow_unwritten=settings.allow_unwritten,
+            )
+        )
+        if fault.kind:
+            names = [parameter.name for parameter in bound]
+            raise describe(fault, Bound(self.definition.name, text, names, values))
+        for i, parameter in enumerate(bound):
+            if parameter.kind == "output":
+                memory.read_back(i, made[parameter.index])
+
+
+def _value(kind: str, array: Array) -> Array:
+    match kind:
+        case "shape":
+            return np.array(array.shape, np.int32)
+        case "strides":
+            return np.array(arrays.strides(array), np.int64)
+        case "ndim":
+            return np.array([array.ndim], np.int32)
+        case _:
+            return array
+
+
+def _template(template: Sequence[tuple[str, Any]]) -> Template:
+    return [
+        (name, value if isinstance(value, bool | int) else arrays.dtype_name(value))
+        for name, value in template
+    ]
+
+
+metal_kernel = Emulator().metal_kernel
+"""Stands in for ``mx.fast.metal_kernel``."""
