@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -107,7 +108,8 @@ def decode_error(variant: Variant, launches: Launches, seed: int = 0) -> float:
     part = attend(
         launches,
         q if signs[0] is not None else codecs[0].rotation.forward(q.astype(mx.float32)),
-        *planes,
+        planes[0],
+        planes[1],
         (readable(codecs[0]), readable(codecs[1])),
         mask,
         scale=SCALE,
@@ -192,59 +194,57 @@ def _error(came: Any, expected: Any) -> float:
     return float(np.where(np.isnan(error), np.inf, error).max() / np.abs(expected).max())
 
 
-def pairwise(axes: Sequence[Sequence[Any]], seed: int = 0) -> list[tuple[Any, ...]]:
-    """Return rows that hold every pair of values of every two axes (greedy, reproducible)."""
-    rng = np.random.default_rng(seed)
-    open_pairs = {
-        (i, a, j, b)
-        for i in range(len(axes))
-        for j in range(i)
-        for a in range(len(axes[i]))
-        for b in range(len(axes[j]))
-    }
-    found = []
-    while open_pairs:
-        tries = [tuple(int(rng.integers(len(axis))) for axis in axes) for _ in range(60)]
-        first = min(open_pairs)
-        seeded = []
-        for row in tries:
-            fixed = list(row)
-            fixed[first[0]], fixed[first[2]] = first[1], first[3]
-            seeded.append(tuple(fixed))
-        best = max(seeded, key=lambda row: len(_pairs(row) & open_pairs))
-        open_pairs -= _pairs(best)
-        found.append(tuple(axis[i] for axis, i in zip(axes, best, strict=True)))
-    return found
-
-
-def _pairs(row: tuple[int, ...]) -> set[tuple[int, int, int, int]]:
-    return {(i, row[i], j, row[j]) for i in range(len(row)) for j in range(i)}
-
-
 DIMS = (64, 80, 96, 112, 128, 192, 256)
 DTYPES = ("float16", "bfloat16", "float32")
 MASKS = ("none", "causal", "bool", "added")
 
 
+def pairs(variant: Variant) -> set[tuple[Any, Any]]:
+    """Return the pairs of width, dimension, dtype and mask that a variant runs, on either side."""
+    return {
+        pair
+        for side in (variant.key, variant.value)
+        for pair in itertools.combinations((side.bits, side.dim, variant.dtype, variant.mask), 2)
+    }
+
+
 def covering() -> list[Variant]:
-    """Return variants in which all pairs of width, dimension, dtype and mask appear, and more."""
-    variants = []
-    for i, (bits, dim, dtype, mask) in enumerate(pairwise([range(1, 9), DIMS, DTYPES, MASKS])):
-        other = Stored((bits + 2) % 8 + 1, DIMS[(i + 2) % len(DIMS)])
-        q_len = 1 + i % 3 if mask != "causal" else 2 + i % 3
-        base = Variant(Stored(bits, dim), other, dtype, mask, gqa=1 + i % 4, q_len=q_len)
-        if i % 2:
-            base = evolve(base, key=other, value=base.key)
-        variants.append(evolve(base, padded=i % 3 == 0, capped=i % 5 == 0, parts=1 + i % 3))
-    mixed = [(3.5, 2.25), (4.2, 1.5), (7.125, 3)]
-    variants += [Variant(Stored(a, 64), Stored(b, 128)) for a, b in mixed]
-    affine = [(2, 64, 64), (3, 128, 32), (4, 80, 64), (5, 96, 32), (6, 128, 128), (8, 112, 64)]
-    variants += [Variant(Stored(b, d, g), Stored(4, 64, 64), mask="none") for b, d, g in affine]
-    variants += [
-        Variant(Stored(4, 128, 64), Stored(4, 128)),
-        Variant(Stored(3, 64), Stored(8, 80, 32)),
-    ]
-    variants.append(
-        Variant(Stored(4, 128), Stored(4, 128), gqa=8, q_len=16, mask="causal", tokens=70)
-    )
+    """Return look-up variants that run every pair of width, dimension, dtype and mask."""
+    sides = [Stored(bits, dim) for bits in range(1, 9) for dim in DIMS]
+    order = np.random.default_rng(0).permutation(len(sides))
+    ways = list(itertools.product(DTYPES, MASKS))
+    variants: list[Variant] = []
+    done: set[tuple[Any, Any]] = set()
+    for i, (a, b) in enumerate(order.reshape(-1, 2)):
+        base = Variant(sides[a], sides[b], gqa=1 + i % 4, q_len=1 + i % 3, parts=1 + i % 3)
+        base = evolve(base, padded=i % 3 == 0, capped=i % 5 == 0)
+        # A way that was not taken lately, among those that cover most.
+        tried = [evolve(base, dtype=dtype, mask=mask) for dtype, mask in ways[i % 12 :] + ways]
+        variants.append(max(tried, key=lambda variant: len(pairs(variant) - done)))
+        done |= pairs(variants[-1])
     return variants
+
+
+def special() -> list[Variant]:
+    """Return what look-up codes of whole bits do not run: fractions, groups, many queries."""
+    lut = Stored(4, 64)
+    return [
+        Variant(Stored(3.5, 64), Stored(2.25, 128)),
+        Variant(Stored(7.125, 80), Stored(4.2, 96), mask="bool"),
+        Variant(Stored(2, 64, 64), Stored(3, 128, 32)),
+        Variant(Stored(4, 80, 64), Stored(5, 96, 32), padded=True),
+        Variant(Stored(6, 128, 128), Stored(8, 112, 64), mask="causal", q_len=2),
+        Variant(lut, Stored(8, 80, 32)),
+        Variant(Stored(4, 128, 64), lut),
+        Variant(Stored(4, 64, rotation="identity"), Stored(4, 64, rotation="orthogonal")),
+        Variant(lut, lut, mask="causal", gqa=8, q_len=16, tokens=70),
+        Variant(lut, lut, tokens=1, parts=None),
+        Variant(lut, lut, tokens=300, parts=None),
+    ]
+
+
+def everything() -> Iterator[Variant]:
+    """Yield every width, dimension, dtype and mask, the next width and dimension as values."""
+    for bits, dim, dtype, mask in itertools.product(range(1, 9), DIMS, DTYPES, MASKS):
+        other = Stored(bits % 8 + 1, DIMS[(DIMS.index(dim) + 1) % len(DIMS)])
+        yield Variant(Stored(bits, dim), other, dtype, mask, q_len=2)

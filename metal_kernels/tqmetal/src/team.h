@@ -87,7 +87,10 @@ TQ_FN void tq_dot(
     tq_chunk<chunk> q[ROWS];
     TQ_UNROLL
     for (int r = 0; r < ROWS; r++) {
-      q[r] = queries[(r * (N / chunk) + part) * LANES + lane];
+      TQ_UNROLL
+      for (int j = 0; j < chunk; j++) {
+        q[r].x[j] = queries[(r * (N / chunk) + part) * LANES + lane].x[j];
+      }
     }
     TQ_UNROLL
     for (int u = 0; u < TOKENS; u++) {
