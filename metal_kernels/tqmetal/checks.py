@@ -65,7 +65,7 @@ class Variant:
     capped: bool = False
     gqa: int = 2
     q_len: int = 1
-    tokens: int = 37
+    tokens: int = 200
     parts: int | None = 2
 
     @property
