@@ -14,8 +14,9 @@ from tqcore.attention import naive
 from tqcore.attention.mask import SegmentMask
 from tqcore.attention.merge import merge
 from tqcore.codec import Codec, codec_for
+from tqcore.protocols import EncodedSegment
 from tqcore.spec import CodecSpec
-from tqmetal.decode import Launches, attend, signs_of
+from tqmetal.decode import Launches, attend_unrotated
 from tqmetal.encode import encode
 from tqmetal.kernels import Backend, Launch
 from tqmetal.score import mix, score
@@ -103,22 +104,17 @@ def decode_error(variant: Variant, launches: Launches, seed: int = 0) -> float:
     q = mx.array(rng.standard_normal((*shape, codecs[0].dim), dtype=np.float32))
     q = q.astype(getattr(mx, variant.dtype))
     mask, dense = _masks(variant, rng)
-    signs = signs_of(codecs[0].rotation), signs_of(codecs[1].rotation)
     softcap = SOFTCAP if variant.capped else None
-    part = attend(
+    part = attend_unrotated(
         launches,
-        q if signs[0] is not None else codecs[0].rotation.forward(q.astype(mx.float32)),
-        planes[0],
-        planes[1],
+        q,
+        EncodedSegment(planes[0], planes[1], *codecs),
         (readable(codecs[0]), readable(codecs[1])),
         mask,
         scale=SCALE,
         softcap=softcap,
-        signs=signs,
         parts=variant.parts,
     )
-    if signs[1] is None:
-        part = part._replace(o=codecs[1].rotation.inverse(part.o))
     k, v = (codec.decode(plane) for codec, plane in zip(codecs, planes, strict=True))
     came = np.asarray(merge([part]), np.float64)
     q32 = np.asarray(q.astype(mx.float32))

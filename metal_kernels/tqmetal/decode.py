@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 from attrs import frozen
 
 from tqcore.attention.mask import SegmentMask
-from tqcore.protocols import Partial, Planes, Rotation
+from tqcore.protocols import EncodedSegment, Partial, Planes, Rotation
 from tqmetal.kernels import Backend, Launch, kernel
 from tqmetal.sides import Side
 from tqmetal.tiling import Tiling, splits, tiling
@@ -117,6 +118,32 @@ def attend(
     o, m, l = split
     shape = (batch, q_heads, q_len)
     return Partial(o.reshape(*shape, value.dim), m.reshape(shape), l.reshape(shape))
+
+
+def attend_unrotated(
+    launches: Launches,
+    q: mx.array,
+    segment: EncodedSegment,
+    sides: tuple[Side, Side],
+    mask: SegmentMask,
+    *,
+    scale: float,
+    softcap: float | None = None,
+    parts: int | None = None,
+) -> Partial:
+    """Attend as ``attend`` does, with ``q`` and ``o`` in the model's own domain.
+
+    A rotation that is one Hadamard transform is done by the kernels, any other by MLX.
+    """
+    keys, values, key_codec, value_codec = segment
+    signs = signs_of(key_codec.rotation), signs_of(value_codec.rotation)
+    if signs[0] is None:
+        q = key_codec.rotation.forward(q.astype(mx.float32))
+    options: dict[str, Any] = {"scale": scale, "softcap": softcap, "parts": parts}
+    part = attend(launches, q, keys, values, sides, mask, signs=signs, **options)
+    if signs[1] is None:
+        return part._replace(o=value_codec.rotation.inverse(part.o))
+    return part
 
 
 def signs_of(rotation: Rotation) -> mx.array | None:

@@ -13,11 +13,10 @@ from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial, Planes
 from tqcore.select import EncodeRequest, KernelRequest
 from tqmetal import decode
-from tqmetal.decode import Signs
 from tqmetal.encode import encode, unwritable
 from tqmetal.kernels import Backend, kernel
 from tqmetal.probe import Probes, probe_decode, probe_encode
-from tqmetal.sides import elsewhere, side_of, unserved
+from tqmetal.sides import Side, elsewhere, side_of, unserved
 from tqmetal.tiling import unfit
 from tqplugins.kernels_mlx.device import PortableKernel
 
@@ -62,7 +61,14 @@ class FusedKernel:
         softcap: float | None = None,
     ) -> Partial:
         """Attend with rotated queries ``[B, Hq, L, Dk']``; see ``ScoreKernel.attend``."""
-        return self._attend(q, segment, mask, scale, softcap, (None, None))
+        sides = _sides(segment, mask)
+        if sides is None:
+            return PortableKernel().attend(q, segment, mask, scale=scale, softcap=softcap)
+        if not segment.keys[0].shape[2]:
+            return empty(q.shape[0], q.shape[1], q.shape[2], sides[1].dim)
+        launches = decode.launches(self.backend)
+        planes = segment.keys, segment.values
+        return decode.attend(launches, q, *planes, sides, mask, scale=scale, softcap=softcap)
 
     def attend_unrotated(
         self,
@@ -77,45 +83,14 @@ class FusedKernel:
 
         Where a rotation is one Hadamard transform, the kernel does it itself.
         """
-        rotations = segment.key_codec.rotation, segment.value_codec.rotation
-        signs: Signs = (None, None)
-        if self._reads(segment, mask):
-            signs = decode.signs_of(rotations[0]), decode.signs_of(rotations[1])
-        if signs[0] is None:
-            q = rotations[0].forward(q.astype(mx.float32))
-        part = self._attend(q, segment, mask, scale, softcap, signs)
-        return part if signs[1] is not None else part._replace(o=rotations[1].inverse(part.o))
-
-    @staticmethod
-    def _reads(segment: EncodedSegment, mask: SegmentMask) -> bool:
-        """Say whether the kernel can: a request does not tell how a stranger stores its codes."""
-        codecs = segment.key_codec, segment.value_codec
-        return mask.columns is None and all(side_of(codec) is not None for codec in codecs)
-
-    def _attend(
-        self,
-        q: mx.array,
-        segment: EncodedSegment,
-        mask: SegmentMask,
-        scale: float,
-        softcap: float | None,
-        signs: Signs,
-    ) -> Partial:
-        key, value = side_of(segment.key_codec), side_of(segment.value_codec)
-        if key is None or value is None or mask.columns is not None:
-            return PortableKernel().attend(q, segment, mask, scale=scale, softcap=softcap)
-        if not segment.keys[0].shape[2]:
-            return empty(q.shape[0], q.shape[1], q.shape[2], value.dim)
-        return decode.attend(
-            decode.launches(self.backend),
-            q,
-            segment.keys,
-            segment.values,
-            (key, value),
-            mask,
-            scale=scale,
-            softcap=softcap,
-            signs=signs,
+        sides = _sides(segment, mask)
+        if sides is None or not segment.keys[0].shape[2]:
+            rotated = segment.key_codec.rotation.forward(q.astype(mx.float32))
+            part = self.attend(rotated, segment, mask, scale=scale, softcap=softcap)
+            return part._replace(o=segment.value_codec.rotation.inverse(part.o))
+        launches = decode.launches(self.backend)
+        return decode.attend_unrotated(
+            launches, q, segment, sides, mask, scale=scale, softcap=softcap
         )
 
     def refuses_encode(self, request: EncodeRequest) -> list[str]:
@@ -134,6 +109,15 @@ class FusedKernel:
         if not keys.size:
             return key_codec.encode(keys), value_codec.encode(values)
         return encode(kernel("encode", self.backend), keys, values, key_codec, value_codec)
+
+
+def _sides(segment: EncodedSegment, mask: SegmentMask) -> tuple[Side, Side] | None:
+    """Return how to read a segment, or None where the kernel cannot.
+
+    A request does not tell how a stranger's codebook lays out what it stores.
+    """
+    key, value = side_of(segment.key_codec), side_of(segment.value_codec)
+    return None if key is None or value is None or mask.columns is not None else (key, value)
 
 
 class MetalFusedKernel(FusedKernel):

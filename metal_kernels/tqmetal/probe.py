@@ -21,7 +21,7 @@ from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment
 from tqcore.select import EncodeRequest, KernelRequest, SideSpec
 from tqcore.spec import CodecSpec
-from tqmetal.decode import attend, launches, signs_of
+from tqmetal.decode import attend_unrotated, launches
 from tqmetal.dequantize import decode_rotated
 from tqmetal.encode import encode
 from tqmetal.kernels import Backend, kernel
@@ -36,7 +36,7 @@ from tqplugins.lut.device import LutCodebook
 EXACT = 1e-6
 """Relative; both sides are one float32 product, and a wrong code is off by far more."""
 
-CLOSE = 1e-3
+CLOSE = 5e-3
 """Of the largest value: sums in another order, and CUDA's TF32 in the portable kernel."""
 
 FLIPS = 0.01
@@ -107,12 +107,10 @@ def probe_decode(backend: Backend, request: KernelRequest) -> None:
     q = mx.array(rng.standard_normal(shape, dtype=np.float32)).astype(getattr(mx, request.dtype))
     mask = _mask(request, rng)
     options: dict[str, Any] = {"scale": 0.1, "softcap": 3.0 if request.softcap else None}
-    sides, signs = (key_side, value_side), (signs_of(key.rotation), signs_of(value.rotation))
-    came = attend(launches(backend), q, *planes, sides, mask, parts=2, signs=signs, **options)
-    rotated = key.rotation.forward(q)
-    expected = PortableKernel().attend(
-        rotated, EncodedSegment(*planes, key, value), mask, **options
-    )
+    segment, sides = EncodedSegment(*planes, key, value), (key_side, value_side)
+    came = attend_unrotated(launches(backend), q, segment, sides, mask, parts=2, **options)
+    rotated = key.rotation.forward(q.astype(mx.float32))
+    expected = PortableKernel().attend(rotated, segment, mask, **options)
     expected = expected._replace(o=value.rotation.inverse(expected.o))
     for name, a, b in zip(("o", "m", "l"), came, expected, strict=True):
         _compare(a, b, CLOSE * mx.abs(b).max(), f"values of {name}")

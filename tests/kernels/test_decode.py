@@ -119,7 +119,10 @@ def test_no_plane_and_no_mask_is_copied():
 
     def record(**call):
         calls.append(call)
-        return [mx.zeros(shape, kind) for shape, kind in zip(call["output_shapes"], call["output_dtypes"], strict=True)]
+        return [
+            mx.zeros(shape, kind)
+            for shape, kind in zip(call["output_shapes"], call["output_dtypes"], strict=True)
+        ]
 
     mask = mx.ones((1, 1, 1, 37), mx.bool_)
     codec = LUT.codec(0)

@@ -7,7 +7,6 @@ import pytest
 from tests.kernels import emulated
 from tqcore.codec import codec_for
 from tqcore.spec import CodecSpec
-from tqmetal import checks
 from tqmetal.checks import Stored, Variant, encode_flips
 from tqmetal.encode import encode, recipe_of, unwritable
 from tqplugins.lut.device import LutCodebook
@@ -32,7 +31,11 @@ def hostile(dim, dtype, seed=0):
     x[0, 5] *= 1e30
     x[0, 6] = np.eye(dim)[:3]
     x[0, 7] = np.nan
-    return mx.array(x).astype(dtype).swapaxes(1, 2)[:, :, 1:] if seed else mx.array(x).astype(dtype).swapaxes(1, 2)
+    return (
+        mx.array(x).astype(dtype).swapaxes(1, 2)[:, :, 1:]
+        if seed
+        else mx.array(x).astype(dtype).swapaxes(1, 2)
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,9 @@ def test_a_rotation_of_several_rounds_is_left_to_mlx():
 
 def test_other_codebooks_are_refused():
     affine = Stored(4, 64, 64).codec(0)
-    assert unwritable("keys", affine) == ["keys have codebook mlx-affine, it encodes look-up codebooks"]
+    assert unwritable("keys", affine) == [
+        "keys have codebook mlx-affine, it encodes look-up codebooks"
+    ]
     assert "multiples of 8" in unwritable("keys", codec(4, 20))[0]
     known = codec(4, 64)
 
@@ -95,7 +100,12 @@ def test_other_codebooks_are_refused():
         def encode(self, u):
             return super().encode(-u)
 
-    made = type(known)(known.spec, known.rotation, Other(64, 4, "norm", lambda *_: np.arange(16.0) - 7.5), known.packer)
+    made = type(known)(
+        known.spec,
+        known.rotation,
+        Other(64, 4, "norm", lambda *_: np.arange(16.0) - 7.5),
+        known.packer,
+    )
     assert recipe_of(made) is None
 
 

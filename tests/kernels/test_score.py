@@ -55,7 +55,9 @@ def test_a_planted_fault_is_found(kernel, text, broken):
     assert found
 
 
-@pytest.mark.parametrize("stored", [Stored(2, 64, 64), Stored(3, 80, 32), Stored(8, 128, 128)], ids=str)
+@pytest.mark.parametrize(
+    "stored", [Stored(2, 64, 64), Stored(3, 80, 32), Stored(8, 128, 128)], ids=str
+)
 def test_affine_blocks_are_decoded_as_mlx_does(stored):
     codec = stored.codec(0)
     planes = checks.rows(codec, 11, np.random.default_rng(0))
