@@ -12,14 +12,26 @@ X = np.linspace(0.05, 0.95, 64, dtype=np.float32)
 UNARY = {
     **{name: getattr(np, name) for name in ("sin", "cos", "tan", "exp", "exp2", "log", "log2")},
     **{name: getattr(np, name) for name in ("log10", "sqrt", "floor", "ceil", "rint", "trunc")},
-    **{"sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos},
-    **{"atan": np.arctan, "abs": np.abs, "sign": np.sign, "rsqrt": lambda x: 1 / np.sqrt(x)},
-    **{"fract": lambda x: x - np.floor(x), "saturate": lambda x: np.clip(x, 0, 1)},
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "abs": np.abs,
+    "sign": np.sign,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "fract": lambda x: x - np.floor(x),
+    "saturate": lambda x: np.clip(x, 0, 1),
     "isnan": np.isnan,
 }
 BINARY = {
-    **{"max": np.maximum, "min": np.minimum, "pow": np.power, "atan2": np.arctan2},
-    **{"fmod": np.fmod, "copysign": np.copysign},
+    "max": np.maximum,
+    "min": np.minimum,
+    "pow": np.power,
+    "atan2": np.arctan2,
+    "fmod": np.fmod,
+    "copysign": np.copysign,
     "step": lambda edge, x: (x >= edge).astype(np.float32),
 }
 TERNARY = {
@@ -88,7 +100,9 @@ def test_bfloat_rounds_to_nearest_even():
 
 
 def test_vectors():
-    source = I + """
+    source = (
+        I
+        + """
       const float4 v = float4(x[i], float2(1, 2), 3);
       const uchar4 c = as_type<uchar4>(0x04030201u + i);
       const uint2 u = uint2(i, 7);
@@ -97,6 +111,7 @@ def test_vectors():
       out[128 + i] = vec<float, 3>(1.0f).z + float(u.y) + half2(1.5h).y;
       out[192 + i] = length(select(v, float4(0), v > 1.5)) + any(v == 3) + max(v, 2).x;
     """
+    )
     out = run(source, {"x": X}, {"out": ((4, 64), mx.float32)})[0]
     i = np.arange(64)
     np.testing.assert_allclose(out[0], 6 * X + 4 + 2, rtol=1e-6)
@@ -106,11 +121,14 @@ def test_vectors():
 
 
 def test_the_helpers_that_mlx_puts_before_a_kernel():
-    source = I + """
+    source = (
+        I
+        + """
       out[i] = x[elem_to_loc(i, x_shape, x_strides, x_ndim)];
       out[64 + i] = Limits<half>::finite_max;
       out[128 + i] = log1p(x[i]);
     """
+    )
     x = np.asfortranarray(X.reshape(16, 4))
     shape = {"out": ((3, 64), mx.float32)}
     out = run(source, {"x": x}, shape, ensure_row_contiguous=False)[0]

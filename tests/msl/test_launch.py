@@ -159,7 +159,7 @@ def test_it_stands_in_for_mlx(monkeypatch, capsys):
     kernel = mx.fast.metal_kernel(
         name="twice", input_names=["x"], output_names=["out"], source="out[0] = x[0] * 2;"
     )
-    call = dict(grid=(1, 1, 1), threadgroup=(1, 1, 1), output_shapes=[(1,)])
+    call = {"grid": (1, 1, 1), "threadgroup": (1, 1, 1), "output_shapes": [(1,)]}
     (out,) = kernel(inputs=[mx.array([4.0])], output_dtypes=[mx.float32], verbose=True, stream=mx.cpu, **call)  # fmt: skip
     assert out.item() == 8
     assert "[[kernel]] void custom_kernel_twice_floatc_float(" in capsys.readouterr().out
