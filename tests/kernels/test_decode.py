@@ -15,7 +15,6 @@ from tqmetal.checks import Stored, Variant, covering, decode_error, special
 from tqmetal.tiling import LARGEST_DIM, SHARED, tiling
 from tqplugins.kernels_mlx.device import PortableKernel
 
-pytest.importorskip("ziglang")
 CLOSE = 1e-4
 LUT = Stored(4, 64)
 

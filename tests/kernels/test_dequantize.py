@@ -3,8 +3,10 @@
 import mlx.core as mx
 import numpy as np
 import pytest
+from attrs import evolve
 
 from tests.kernels import cpp
+from tests.kernels.emulated import kernel
 from tests.kernels.helpers import MIXED, WIDTHS, FakeLaunch, codec, rows
 from tqcore.codec import Codec, codec_for
 from tqcore.spec import CodecSpec, PlaneSpec
@@ -100,38 +102,49 @@ def test_the_launch_covers_every_code_and_copies_no_plane():
     assert mx.array_equal(out, made.decode_rotated(planes))
 
 
+EVERY_WIDTH = [(80, bits) for bits in (*WIDTHS, *MIXED)]
+EVERY_DIM = [(dim, bits) for dim in DIMS for bits in (3, 4.75)]
+
+
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    if cpp.COMPILER is None:
-        pytest.skip("no C++ compiler")
-    variants = {constants(dim, bits) for dim in DIMS for bits in (*WIDTHS, *MIXED)}
-    return cpp.build(tmp_path_factory.mktemp("cpp"), sorted(variants))
+def emulated():
+    return kernel("dequantize")
 
 
-def run(compiled, made, planes):
-    side = side_of(made)
-    launch_side = type(side)(side.dim, side.bits, side.wide, 0, np.array(side.levels))
-    return decode_rotated(compiled, planes, launch_side)
-
-
-@pytest.mark.parametrize("dim", DIMS)
-@pytest.mark.parametrize("bits", [*WIDTHS, *MIXED])
-def test_kernel_text_equals_the_portable_decode_bit_for_bit(compiled, dim, bits):
+@pytest.mark.parametrize(("dim", "bits"), [*EVERY_WIDTH, *EVERY_DIM])
+def test_the_metal_kernel_equals_the_portable_decode_bit_for_bit(emulated, dim, bits):
     made = codec(bits, dim)
     assert made.codebook.runs == runs(bits, dim)
-    planes = sliced(rows(made, (2, 2, 9), seed=dim), 2, 7)
+    planes = sliced([mx.array(plane) for plane in rows(made, (2, 2, 9), seed=dim)], 2, 7)
     planes[1][0, 0, 0] = 0
-    expected = made.decode_rotated([mx.array(plane) for plane in planes])
-    np.testing.assert_array_equal(run(compiled, made, planes), np.array(expected))
+    assert mx.array_equal(
+        decode_rotated(emulated, planes, side_of(made)), made.decode_rotated(planes)
+    )
 
 
 @pytest.mark.parametrize("bits", [3, 4.75, 8])
 @pytest.mark.parametrize("axes", [(2, 0, 1, 3), (0, 1, 3, 2), (3, 2, 1, 0)])
-def test_kernel_text_follows_any_strides(compiled, bits, axes):
-    made = codec(bits)
+def test_the_metal_kernel_follows_any_strides(emulated, bits, axes):
+    made = codec(bits, 80)
     words, scale = rows(made, (2, 3, 8))
     back = np.argsort(axes)
     strided = np.ascontiguousarray(words.transpose(axes)).transpose(back)[:, :, 1:6]
-    scale = np.asfortranarray(scale)[:, :, 1:6]
-    expected = made.decode_rotated([mx.array(strided), mx.array(scale)])
-    np.testing.assert_array_equal(run(compiled, made, [strided, scale]), np.array(expected))
+    planes = [strided, np.asfortranarray(scale)[:, :, 1:6]]
+    expected = made.decode_rotated([mx.array(plane) for plane in planes])
+    assert mx.array_equal(decode_rotated(emulated, planes, side_of(made)), expected)
+
+
+@pytest.fixture(scope="module")
+def cuda_text(tmp_path_factory):
+    variants = {constants(dim, bits) for dim, bits in (*EVERY_WIDTH, *EVERY_DIM)}
+    return cpp.build(tmp_path_factory.mktemp("cpp"), sorted(variants))
+
+
+@pytest.mark.parametrize(("dim", "bits"), [*EVERY_WIDTH, *EVERY_DIM])
+def test_the_cuda_text_equals_the_portable_decode_bit_for_bit(cuda_text, dim, bits):
+    made, side = codec(bits, dim), side_of(codec(bits, dim))
+    planes = sliced(rows(made, (2, 2, 9), seed=dim), 2, 7)
+    launch_side = evolve(side, levels=np.array(side.levels))
+    expected = made.decode_rotated([mx.array(plane) for plane in planes])
+    came = decode_rotated(cuda_text, planes, launch_side)
+    np.testing.assert_array_equal(came, np.array(expected))

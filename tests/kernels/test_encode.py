@@ -11,8 +11,6 @@ from tqmetal.checks import Stored, Variant, encode_flips
 from tqmetal.encode import encode, recipe_of, unwritable
 from tqplugins.lut.device import LutCodebook
 
-pytest.importorskip("ziglang")
-
 
 @pytest.fixture(scope="module")
 def launch():

@@ -19,8 +19,6 @@ from tqmetal import decode, fused, probe
 from tqmetal.fused import CudaFusedKernel, MetalFusedKernel
 from tqplugins.kernels_mlx.device import PortableKernel
 
-pytest.importorskip("ziglang")
-
 
 @pytest.fixture
 def device(monkeypatch):

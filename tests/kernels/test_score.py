@@ -9,7 +9,6 @@ from tqmetal import checks
 from tqmetal.checks import Stored, Variant, mix_error, score_error
 from tqmetal.dequantize import decode_rotated
 
-pytest.importorskip("ziglang")
 CLOSE = 1e-5
 
 VARIANTS = [

@@ -56,7 +56,7 @@ def output(shape: Sequence[int], dtype: str, init_value: float | None) -> Array:
     """Return an output's storage; without ``init_value`` every bit is set, a NaN or a -1."""
     if init_value is not None:
         mlx_dtype = getattr(mx, "bool_" if dtype == "bool" else dtype)
-        return typed(mx.full(tuple(shape), init_value, mlx_dtype)).array.copy()
+        return typed(mx.full(tuple(shape), init_value).astype(mlx_dtype)).array.copy()
     kind = np.dtype("uint16" if dtype == "bfloat16" else dtype)
     poison = np.full(math.prod(shape) * kind.itemsize, 255, np.uint8)
     return np.reshape(poison.view(kind), tuple(shape))

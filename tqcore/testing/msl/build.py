@@ -13,13 +13,15 @@ from tqcore.testing.msl import flags
 from tqcore.testing.msl.assembly import FILE, add_sites
 from tqcore.testing.msl.entry import entry, strict_entry
 from tqcore.testing.msl.faults import FaultKind, KernelFault, place
-from tqcore.testing.msl.prelude import UNMERGED, Prelude, prelude
+from tqcore.testing.msl.prelude import HERE, UNMERGED, Prelude, prelude
 from tqcore.testing.msl.qualifiers import unqualified
 from tqcore.testing.msl.signature import Signature
 from tqcore.testing.msl.toolchain import CompilerError, Toolchain, toolchain
 from tqcore.testing.msl.translate import TranslationError, translate
 
-_MESSAGE = re.compile(r"^([^\s:]+):(\d+):\d+: (?:fatal )?(error|warning): (.*)$", re.MULTILINE)
+_MESSAGE = re.compile(r"^([^\s:]+):(\d+):\d+: (?:fatal )?(error|warning|note): (.*)$", re.MULTILINE)
+_DOUBTFUL = re.compile(r"no matching (constructor for initialization|conversion for)")
+_ERROR = re.compile(r"error: (.*)")
 
 
 def build(signature: Signature, name: str) -> Path:
@@ -95,15 +97,36 @@ class _Build:
         try:
             self.tools.compile(*options, text=body + strict_entry(self.signature))
         except CompilerError as error:
-            raise self._refused(FaultKind.ADDRESS_SPACE, str(error)) from None
+            self._refuse_spaces(str(error), body)
         for line, declarator in unqualified(preprocessed):
             detail = f"{declarator!r} has no address space (device, constant, threadgroup, thread)"
             raise self._fault(FaultKind.ADDRESS_SPACE, line, detail)
 
+    def _refuse_spaces(self, said: str, body: str) -> None:
+        """Raise what clang said, but for its trouble with methods of temporary objects.
+
+        Without a generic address space it finds no constructor and no conversion for some: such
+        an error counts if there is one with that address space too.
+        """
+        real = [found for found in _messages(said, "error") if not _DOUBTFUL.match(found[1])]
+        if not real and _DOUBTFUL.search(said):
+            header = str(self.before.strict.with_suffix(".h"))
+            includes = f"-I{HERE / 'metal'}"
+            options = [*flags.LAX, includes, "-include", header, "-fsyntax-only", "-"]
+            try:
+                self.tools.compile(*options, text=body + strict_entry(self.signature))
+                return
+            except CompilerError as error:
+                said = str(error)
+        raise self._refused(FaultKind.ADDRESS_SPACE, said)
+
     def _refused(self, kind: FaultKind, said: str) -> KernelFault:
-        for line, detail in _messages(said, "error"):
-            return self._fault(kind, line, detail)
-        return self._fault(kind, 0, said.strip())
+        found = next(_messages(said, "error"), None)
+        if found is None:  # an error in the library, and a note of where it was called
+            line = next((line for line, _ in _messages(said, "note")), 0)
+            error = _ERROR.search(said)
+            found = line, error[1] if error else said.strip()
+        return self._fault(kind, *found)
 
     def _fault(self, kind: FaultKind, line: int, detail: str) -> KernelFault:
         return KernelFault(kind, self.name, detail, place(self.signature, line))

@@ -2,46 +2,27 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from attrs import frozen
 
 from tqcore.errors import ShapeError
 from tqcore.testing.msl import arrays
-from tqcore.testing.msl.arrays import Array, Typed
+from tqcore.testing.msl.arrays import Typed
 from tqcore.testing.msl.build import build
-from tqcore.testing.msl.describe import Bound, describe
-from tqcore.testing.msl.memory import Memory
-from tqcore.testing.msl.runtime import Buffer, Counts, Launch, launch, load
-from tqcore.testing.msl.signature import Definition, Signature, Template, signature
+from tqcore.testing.msl.dispatch import Call, Limits, run
+from tqcore.testing.msl.runtime import Counts, load
+from tqcore.testing.msl.signature import Definition, Template, signature
 
 MAX_THREADS = 1024
 """Threads a threadgroup, on every Apple GPU that MLX supports."""
 
 
-@frozen
-class Emulator:
-    """How kernels are run.
-
-    Args:
-        seed: not 0: threads, simdgroups and threadgroups run in an order drawn from it, else
-            in their own. A kernel must not depend on it.
-        allow_unwritten: outputs may keep elements that no thread writes.
-        max_steps: basic blocks of one thread, after which its loop counts as endless.
-        max_threadgroup_bytes: threadgroup memory there is; 32 KB on every Apple GPU.
-        stack_bytes: thread memory there is.
-    """
-
-    seed: int = 0
-    allow_unwritten: bool = False
-    max_steps: int = 1 << 26
-    max_threadgroup_bytes: int = 32768
-    stack_bytes: int = 65536
+class Emulator(Limits):
+    """Makes kernels that run within these limits, in this order."""
 
     def metal_kernel(
         self,
@@ -52,8 +33,11 @@ class Emulator:
         header: str = "",
         ensure_row_contiguous: bool = True,
         atomic_outputs: bool = False,
+        compile_options: Any = None,
     ) -> Kernel:
         """Return a kernel; the arguments are those of ``mx.fast.metal_kernel``.
+
+        ``compile_options`` change nothing here: mathematics is exact whatever they are.
 
         Raises:
             ValueError: there is no output.
@@ -115,8 +99,13 @@ class Kernel:
             arrays.output(shape, dtype, init_value)
             for shape, dtype in zip(output_shapes, dtypes, strict=True)
         ]
-        initialized = init_value is not None
-        self._run(entry, text, [one.array for one in given], made, initialized, grid, threadgroup)
+        grids = tuple(grid), tuple(threadgroup)
+        self.counts = run(
+            entry,
+            Call(self.definition.name, text, [one.array for one in given], made, *grids),
+            self.emulator,
+            initialized=init_value is not None,
+        )
         return [arrays.to_mlx(*pair) for pair in zip(made, dtypes, strict=True)]
 
     def _input(self, value: Any) -> Typed:
@@ -154,62 +143,6 @@ class Kernel:
                 f"kernel {names.name!r}: threadgroup {tuple(threadgroup)} has "
                 f"{math.prod(threadgroup)} threads, a GPU takes {MAX_THREADS}"
             )
-
-    def _run(
-        self,
-        entry: int,
-        text: Signature,
-        given: Sequence[Array],
-        made: Sequence[Array],
-        initialized: bool,
-        grid: Sequence[int],
-        threadgroup: Sequence[int],
-    ) -> None:
-        bound = [p for p in text.parameters if p.kind != "attribute"]
-        values: list[Array] = []
-        for parameter in bound:
-            source = made if parameter.kind == "output" else given
-            values.append(_value(parameter.kind, source[parameter.index]))
-        memory = Memory(values)
-        buffers = (Buffer * len(bound))()
-        for i, parameter in enumerate(bound):
-            out = parameter.kind == "output"
-            buffers[i] = Buffer(memory.starts[i], memory.sizes[i], out, not out or initialized)
-        addresses = (ctypes.c_void_p * len(bound))(*memory.elements)
-        settings = self.emulator
-        fault, self.counts = launch(
-            Launch(
-                entry=entry,
-                args=ctypes.addressof(addresses),
-                buffers=buffers,
-                buffer_count=len(bound),
-                grid=tuple(grid),
-                group=tuple(threadgroup),
-                max_threadgroup_bytes=settings.max_threadgroup_bytes,
-                seed=settings.seed,
-                max_steps=settings.max_steps,
-                stack_bytes=settings.stack_bytes,
-                allow_unwritten=settings.allow_unwritten,
-            )
-        )
-        if fault.kind:
-            names = [parameter.name for parameter in bound]
-            raise describe(fault, Bound(self.definition.name, text, names, values))
-        for i, parameter in enumerate(bound):
-            if parameter.kind == "output":
-                memory.read_back(i, made[parameter.index])
-
-
-def _value(kind: str, array: Array) -> Array:
-    match kind:
-        case "shape":
-            return np.array(array.shape, np.int32)
-        case "strides":
-            return np.array(arrays.strides(array), np.int64)
-        case "ndim":
-            return np.array([array.ndim], np.int32)
-        case _:
-            return array
 
 
 def _template(template: Sequence[tuple[str, Any]]) -> Template:

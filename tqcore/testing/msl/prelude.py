@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import frozen
 from filelock import FileLock
 
-from tqcore.demo.places import cache_dir
+from tqcore.places import cache_dir
 from tqcore.testing.msl import flags
 from tqcore.testing.msl.toolchain import Toolchain, toolchain
 from tqcore.testing.msl.translate import translate

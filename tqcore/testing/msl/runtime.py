@@ -114,20 +114,21 @@ class Counts:
 def launch(request: Launch) -> tuple[RawFault, Counts]:
     """Run a kernel to its end or its first fault."""
     fault, counts = RawFault(), RawCounts()
-    _library().msl_launch(ctypes.byref(request), ctypes.byref(fault), ctypes.byref(counts))
+    library().msl_launch(ctypes.byref(request), ctypes.byref(fault), ctypes.byref(counts))
     return fault, Counts(*(getattr(counts, name) for name in _COUNTS))
 
 
 @functools.lru_cache(maxsize=4096)
 def load(path: Path) -> int:
     """Return the address of a kernel's entry, which stays loaded."""
-    _library()
-    library = ctypes.CDLL(str(path))
-    return ctypes.cast(library.msl_entry, pointer).value or 0
+    library()
+    kernel = ctypes.CDLL(str(path))
+    return ctypes.cast(kernel.msl_entry, pointer).value or 0
 
 
 @functools.cache
-def _library() -> Any:
+def library() -> Any:
+    """Return the runtime, loaded where kernels find it."""
     # Kernels find the runtime and the C library's mathematics among the process's symbols.
     with contextlib.suppress(OSError):  # macOS, musl: it is part of the C library
         ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)

@@ -22,7 +22,7 @@ from tqcore.errors import KernelError
 NAMES = ["clang++", *(f"clang++-{version}" for version in range(24, 15, -1))]
 
 
-class CompilerError(Exception):
+class CompilerError(KernelError):
     """The compiler refused; the message is what it said."""
 
 

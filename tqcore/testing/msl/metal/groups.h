@@ -15,6 +15,14 @@ void *__msl_threadgroup(const char *name, size_t bytes, size_t align);
 #endif
 }
 
+namespace metal {
+template <typename T> struct __msl_element { typedef T type; };
+template <typename T> struct __msl_element<vec<T, 2>> { typedef T type; };
+template <typename T> struct __msl_element<vec<T, 3>> { typedef T type; };
+template <typename T> struct __msl_element<vec<T, 4>> { typedef T type; };
+template <typename T> using __msl_element_t = typename __msl_element<T>::type;
+} // namespace metal
+
 // Operation numbers only tell different functions apart when lanes diverge.
 enum __msl_operation : uint {
   __MSL_SHUFFLE, __MSL_XOR, __MSL_DOWN, __MSL_UP, __MSL_ROTATE_DOWN, __MSL_ROTATE_UP, __MSL_FIRST,
@@ -27,7 +35,9 @@ template <typename T> struct __msl_lanes {
   uint active, lane;
 };
 template <typename T> MSL_FN void __msl_gather(T mine, uint operation, __msl_lanes<T> &to) {
-  static_assert(sizeof(T) <= 64, "too large for a simdgroup function");
+  typedef metal::__msl_element_t<T> E;
+  static_assert(sizeof(E) <= 4 && !metal::is_same_v<E, bool>,
+                "simdgroup functions take numbers of 8, 16 and 32 bits, and vectors of them");
   to.active = __msl_exchange(&mine, sizeof(T), operation, to.value);
   to.lane = __msl_lane();
 }
@@ -85,16 +95,9 @@ constexpr MSL_FN mem_flags operator|(mem_flags a, mem_flags b) { return (mem_fla
 MSL_FN void threadgroup_barrier(mem_flags flags) { __msl_barrier(0, (uint)flags); }
 MSL_FN void simdgroup_barrier(mem_flags flags) { __msl_barrier(1, (uint)flags); }
 
-// T: a 32-bit, 16-bit or 8-bit number, or a vector of them; 64 bits and bool are not supported.
-template <typename T> struct __msl_element { typedef T type; };
-template <typename T> struct __msl_element<vec<T, 2>> { typedef T type; };
-template <typename T> struct __msl_element<vec<T, 3>> { typedef T type; };
-template <typename T> struct __msl_element<vec<T, 4>> { typedef T type; };
-template <typename T> using __msl_element_t = typename __msl_element<T>::type;
-template <typename T, typename R = T>
-using __msl_if_number = enable_if_t<is_arithmetic_v<__msl_element_t<T>> && !is_same_v<T, bool> && sizeof(__msl_element_t<T>) <= 4, R>;
-template <typename T, typename R = T>
-using __msl_if_integer = enable_if_t<is_integral_v<T> && !is_same_v<T, bool> && sizeof(T) <= 4, R>;
+template <typename T>
+using __msl_if_number = enable_if_t<is_arithmetic_v<__msl_element_t<T>>, T>;
+template <typename T> using __msl_if_integer = enable_if_t<is_integral_v<T>, T>;
 
 #define MSL_GROUP(P, SIZE)                                                                       \
   template <typename T> MSL_FN __msl_if_number<T> P##_shuffle(T x, ushort lane) {                \
