@@ -91,6 +91,7 @@ def test_it_is_valid_cpp(name, stored, tmp_path):
     toolchain().compile("-std=c++17", "-fsyntax-only", "-Wno-unknown-pragmas", source)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc")
 @pytest.mark.parametrize(("name", "stored"), CASES)
 def test_nvcc_compiles_it_without_spills(name, stored, tmp_path):
