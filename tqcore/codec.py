@@ -55,6 +55,17 @@ class Codec:
             ShapeError: the last axis is not ``dim``.
             PluginError: a part fails, or does not keep to what it declares.
         """
+        u = self.rotate(x)
+        with self._blaming():
+            codes, side = self.codebook.encode(u)
+            return (*self.packer.pack(codes), *side)
+
+    def rotate(self, x: Array) -> Array:
+        """Return ``[..., dim_out]`` floats, finite and rotated: what the codebook encodes.
+
+        Raises:
+            ShapeError, PluginError: as ``encode``.
+        """
         if x.shape[-1] != self.dim:
             raise ShapeError(f"codec of head_dim {self.dim} was given vectors of {x.shape[-1]}")
         with self._blaming():
@@ -64,8 +75,7 @@ class Codec:
                     f"rotation {self.spec.rotation!r} made {tuple(u.shape)} of {tuple(x.shape)}; "
                     f"it declares dim_out = {self.dim_out}"
                 )
-            codes, side = self.codebook.encode(u)
-            return (*self.packer.pack(codes), *side)
+            return u
 
     def decode_rotated(self, planes: Sequence[Array]) -> Array:
         """Return float32 ``[..., dim_out]`` vectors, still in the rotated domain."""

@@ -1,4 +1,4 @@
-"""The four interfaces a plugin implements, and the planes between them.
+"""The interfaces a plugin implements, and the planes between them.
 
 Arrays are ``mlx.core.array`` for backend ``mlx`` and ``numpy.ndarray`` for backend
 ``numpy``; a component never mixes the two. ``...`` stands for any leading axes,
@@ -16,7 +16,7 @@ from tqcore.spec import PlaneSpec
 if TYPE_CHECKING:
     from tqcore.attention.mask import SegmentMask
     from tqcore.codec import Codec
-    from tqcore.select import KernelRequest
+    from tqcore.select import EncodeRequest, KernelRequest
 
 Array = Any
 Planes = Sequence[Array]
@@ -138,4 +138,40 @@ class ScoreKernel(Protocol):
         softcap: float | None = None,
     ) -> Partial:
         """Attend with rotated queries ``[B, Hq, L, Dk']``; ``o`` stays rotated, as values are."""
+        ...
+
+
+@runtime_checkable
+class RotatingKernel(ScoreKernel, Protocol):
+    """A score kernel that also rotates: optional, for kernels that do so on the way."""
+
+    def attend_unrotated(
+        self,
+        q: Array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+    ) -> Partial:
+        """As ``attend``, but ``q`` ``[B, Hq, L, Dk]`` and ``o`` are in the model's own domain."""
+        ...
+
+
+@runtime_checkable
+class EncodingKernel(ScoreKernel, Protocol):
+    """A score kernel that also encodes: optional, for kernels faster at it than the codec's parts.
+
+    What it stores is what the codecs store: the same bytes, but for values that rounding puts
+    on the other side of a boundary between two codes.
+    """
+
+    def refuses_encode(self, request: EncodeRequest) -> list[str]:
+        """Return every reason why this kernel cannot encode ``request``; empty: it does."""
+        ...
+
+    def encode(
+        self, keys: Array, values: Array, key_codec: Codec, value_codec: Codec
+    ) -> tuple[Planes, Planes]:
+        """Encode ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values as the codecs do."""
         ...

@@ -9,13 +9,17 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from tqcore.errors import KernelError, PluginError, UnknownNameError
-from tqcore.protocols import ScoreKernel
+from tqcore.protocols import EncodingKernel, ScoreKernel
 from tqcore.registry import registry
+
+if TYPE_CHECKING:
+    from tqcore.codec import Codec
 
 KERNEL_VARIABLE = "TQCORE_KERNEL"
 """Names the one kernel to use; it must serve or the run stops."""
@@ -60,10 +64,34 @@ class KernelRequest:
 
 
 @frozen
+class EncodeRequest:
+    """One kind of encoding call.
+
+    Args:
+        device: ``cpu``, ``metal`` or ``cuda``.
+        dtype: of what is encoded, ``float16``, ``bfloat16`` or ``float32``.
+        key, value: the codecs whose bytes are wanted.
+    """
+
+    device: str
+    dtype: str
+    key: Codec
+    value: Codec
+
+
+@frozen
 class Choice:
     """The kernel that serves, and every one that does not with its reasons."""
 
     kernel: ScoreKernel
+    rejected: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@frozen
+class Encoder:
+    """The kernel that encodes, or None where the codecs do; and why the others do not."""
+
+    kernel: EncodingKernel | None
     rejected: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
@@ -74,14 +102,9 @@ def select(kernels: Sequence[ScoreKernel], request: KernelRequest, prefer: str =
         UnknownNameError: ``prefer`` names no kernel.
         KernelError: the preferred kernel refuses, or every kernel does; with all reasons.
     """
-    ordered = sorted(kernels, key=lambda kernel: (-kernel.priority, kernel.name))
-    if prefer != "auto":
-        ordered = [kernel for kernel in ordered if kernel.name == prefer]
-        if not ordered:
-            raise UnknownNameError("score kernel", prefer, [k.name for k in kernels])
     rejected: list[tuple[str, tuple[str, ...]]] = []
-    for kernel in ordered:
-        reasons = _reasons(kernel, request)
+    for kernel in _considered(kernels, prefer):
+        reasons = _reasons(kernel.refuses, request)
         if not reasons:
             return Choice(kernel, tuple(rejected))
         rejected.append((kernel.name, tuple(reasons)))
@@ -93,11 +116,45 @@ def select(kernels: Sequence[ScoreKernel], request: KernelRequest, prefer: str =
     )
 
 
-def _reasons(kernel: ScoreKernel, request: KernelRequest) -> list[str]:
+def select_encoder(
+    kernels: Sequence[ScoreKernel], request: EncodeRequest, prefer: str = "auto"
+) -> Encoder:
+    """Choose what encodes ``request``: kernels are asked as for attention, the codecs last.
+
+    A preferred kernel that does not encode leaves it to the codecs: the bytes are theirs anyway.
+
+    Raises:
+        UnknownNameError: ``prefer`` names no kernel.
+    """
+    rejected: list[tuple[str, tuple[str, ...]]] = []
+    for kernel in _considered(kernels, prefer):
+        if not isinstance(kernel, EncodingKernel):
+            continue
+        reasons = _reasons(kernel.refuses_encode, request)
+        if not reasons:
+            return Encoder(kernel, tuple(rejected))
+        rejected.append((kernel.name, tuple(reasons)))
+    return Encoder(None, tuple(rejected))
+
+
+def _considered(kernels: Sequence[ScoreKernel], prefer: str) -> list[ScoreKernel]:
+    """Return the kernels to ask, best first; the preferred one alone."""
+    ordered = sorted(kernels, key=lambda kernel: (-kernel.priority, kernel.name))
+    if prefer == "auto":
+        return ordered
+    named = [kernel for kernel in ordered if kernel.name == prefer]
+    if not named:
+        raise UnknownNameError("score kernel", prefer, [k.name for k in kernels])
+    return named
+
+
+def _reasons(
+    refuses: Callable[..., list[str]], request: KernelRequest | EncodeRequest
+) -> list[str]:
     try:
-        return list(kernel.refuses(request))
+        return list(refuses(request))
     except Exception as error:  # a stranger's kernel must not stop the others
-        return [f"its refuses() raised {type(error).__name__}: {error}"]
+        return [f"its {refuses.__name__}() raised {type(error).__name__}: {error}"]
 
 
 def _problem(kernel: object) -> str | None:
@@ -128,12 +185,33 @@ def kernel_for(request: KernelRequest, prefer: str | None = None) -> Choice:
 
     ``prefer`` defaults to ``TQCORE_KERNEL``, else ``auto``.
     """
-    return _kernel_for(request, prefer or os.environ.get(KERNEL_VARIABLE) or "auto")
+    return _kernel_for(request, prefer or _preferred())
+
+
+def encoder_for(request: EncodeRequest, prefer: str | None = None) -> Encoder:
+    """Choose what encodes among the installed kernels, as ``kernel_for`` does for attention."""
+    return _encoder_for(request, prefer or _preferred())
+
+
+def _preferred() -> str:
+    return os.environ.get(KERNEL_VARIABLE) or "auto"
 
 
 @functools.lru_cache(maxsize=1024)
 def _kernel_for(request: KernelRequest, prefer: str) -> Choice:
     choice = select(kernels(), request, prefer)
-    for name, reasons in choice.rejected:
-        log.info("kernel %s passed over for %s: %s", name, choice.kernel.name, ", ".join(reasons))
+    _log(choice.rejected, choice.kernel.name)
     return choice
+
+
+def _log(rejected: tuple[tuple[str, tuple[str, ...]], ...], taken: str) -> None:
+    for name, reasons in rejected:
+        log.info("kernel %s passed over for %s: %s", name, taken, ", ".join(reasons))
+
+
+@functools.lru_cache(maxsize=256)
+def _encoder_for(request: EncodeRequest, prefer: str) -> Encoder:
+    encoder = select_encoder(kernels(), request, prefer)
+    taken = encoder.kernel.name if encoder.kernel else "the codec"
+    _log(encoder.rejected, f"{taken}'s encoding")
+    return encoder

@@ -8,7 +8,17 @@ import pytest
 
 from tqcore import select as selection
 from tqcore.errors import KernelError, UnknownNameError
-from tqcore.select import KERNEL_VARIABLE, KernelRequest, SideSpec, _kernel_for, kernel_for, select
+from tqcore.select import (
+    KERNEL_VARIABLE,
+    EncodeRequest,
+    KernelRequest,
+    SideSpec,
+    _kernel_for,
+    encoder_for,
+    kernel_for,
+    select,
+    select_encoder,
+)
 
 SIDE = SideSpec(128, 4, "u32le/1", "lut")
 REQUEST = KernelRequest("cpu", "float16", SIDE, SIDE)
@@ -131,3 +141,49 @@ def test_a_kernel_that_cannot_be_built_is_logged_and_left_out(monkeypatch, caplo
         selection.kernels.cache_clear()
     assert "score kernel gone is not available" in caplog.text
     assert "'bare' has no name" in caplog.text
+
+
+class Encoding(Kernel):
+    def __init__(self, name: str, priority: int, *reasons: str) -> None:
+        super().__init__(name, priority)
+        self.encode_reasons = reasons
+
+    def attend(self, *args, **kwargs):
+        raise NotImplementedError
+
+    def refuses_encode(self, request: EncodeRequest) -> list[str]:
+        return list(self.encode_reasons)
+
+    def encode(self, keys, values, key_codec, value_codec):
+        raise NotImplementedError
+
+
+ENCODER = Encoding("encoder", 5)
+PICKY = Encoding("picky", 7, "knows no such rotation")
+ENCODE = EncodeRequest("cpu", "float16", object(), object())
+
+
+def test_the_best_kernel_that_encodes_is_taken_and_the_rest_give_reasons():
+    chosen = select_encoder([ENCODER, BEST, PICKY], ENCODE)
+    assert chosen.kernel is ENCODER
+    assert chosen.rejected == (("picky", ("knows no such rotation",)),)
+
+
+@pytest.mark.parametrize(("prefer", "kernels"), [("middle", [MIDDLE, ENCODER]), ("picky", [PICKY, ENCODER]), ("auto", [LAST])])  # fmt: skip
+def test_the_codecs_encode_where_no_kernel_that_may_be_used_does(prefer, kernels):
+    assert select_encoder(kernels, ENCODE, prefer).kernel is None
+
+
+def test_an_unknown_encoder_suggests():
+    with pytest.raises(UnknownNameError, match="did you mean 'encoder'"):
+        select_encoder([ENCODER], ENCODE, "encodr")
+
+
+def test_rejections_of_encoders_are_logged_once(monkeypatch, caplog):
+    monkeypatch.setattr(selection, "kernels", lambda: (ENCODER, PICKY))
+    caplog.set_level(logging.INFO, "tqcore.kernels")
+    request = EncodeRequest("cpu", "float32", object(), object())
+    assert encoder_for(request).kernel is encoder_for(request).kernel is ENCODER
+    assert [r.getMessage() for r in caplog.records] == [
+        "kernel picky passed over for encoder's encoding: knows no such rotation"
+    ]

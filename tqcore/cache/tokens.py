@@ -8,6 +8,7 @@ import mlx.core as mx
 from attrs import frozen
 
 from tqcore.cache import rows
+from tqcore.cache.encode import encode_pair
 from tqcore.cache.storage import PlaneStore
 from tqcore.codec import Codec
 
@@ -203,7 +204,10 @@ class Tokens:
         self.dense.restore(dense)
 
     def _pack(self, keys: mx.array, values: mx.array) -> None:
-        for store, codec, x in zip(self.packed, self.codecs, (keys, values), strict=True):
-            block = max(64, ENCODE_BUDGET // (4 * x.shape[0] * x.shape[1] * x.shape[3]))
-            for start in range(0, max(x.shape[2], 1), block):
-                store.append(codec.encode(x[:, :, start : start + block]))
+        batch, heads, count, dim = keys.shape
+        block = max(64, ENCODE_BUDGET // (4 * batch * heads * max(dim, values.shape[3])))
+        for start in range(0, max(count, 1), block):
+            cut = slice(start, start + block)
+            pair = encode_pair(keys[:, :, cut], values[:, :, cut], self.codecs)
+            for store, planes in zip(self.packed, pair, strict=True):
+                store.append(planes)

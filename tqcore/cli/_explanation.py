@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tqcore.cli._output import print_table
 from tqcore.codec import Codec, codec_for, side_spec
 from tqcore.errors import KernelError, OptionError
 from tqcore.schemestring import SchemeChoice
-from tqcore.select import KernelRequest, kernel_for
+from tqcore.select import EncodeRequest, KernelRequest, encoder_for, kernel_for
 from tqcore.spec import SchemeSpec, ShapeCtx
 
 FP16_BYTES = 2
@@ -122,8 +123,19 @@ def _kernel(key: Codec, value: Codec, args: argparse.Namespace) -> dict[str, Any
         chosen = kernel_for(request)
     except KernelError as error:
         return {**call, "name": None, "rejected": [], "error": str(error)}
-    rejected = [{"name": name, "reasons": list(why)} for name, why in chosen.rejected]
-    return {**call, "name": chosen.kernel.name, "lazy": chosen.kernel.lazy, "rejected": rejected}
+    encoder = encoder_for(EncodeRequest(device, args.dtype, key, value))
+    return {
+        **call,
+        "name": chosen.kernel.name,
+        "lazy": chosen.kernel.lazy,
+        "rejected": _rejected(chosen.rejected),
+        "encoder": encoder.kernel.name if encoder.kernel else None,
+        "encoder_rejected": _rejected(encoder.rejected),
+    }
+
+
+def _rejected(pairs: Iterable[tuple[str, Sequence[str]]]) -> list[dict[str, Any]]:
+    return [{"name": name, "reasons": list(why)} for name, why in pairs]
 
 
 def show(described: dict[str, Any]) -> None:
@@ -189,4 +201,9 @@ def _show_kernel(kernel: dict[str, Any]) -> None:
         return
     rows = [(kernel["name"], "serves")]
     rows += [(each["name"], "; ".join(each["reasons"])) for each in kernel["rejected"]]
+    rows += [(kernel["encoder"] or "the codecs' parts", "encodes")]
+    rows += [
+        (each["name"], f"does not encode: {'; '.join(each['reasons'])}")
+        for each in kernel["encoder_rejected"]
+    ]
     print_table((f"kernel for {call}", ""), rows)
