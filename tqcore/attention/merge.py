@@ -21,7 +21,8 @@ def merge(parts: Sequence[Partial], sinks: mx.array | None = None) -> mx.array:
     if len(parts) == 1 and sinks is None:
         # The factor would be 1: decoding runs a dozen operations less.
         (part,) = parts
-        return part.o / mx.where(part.l == 0, 1.0, part.l)[..., None]
+        whole: mx.array = part.o / mx.where(part.l == 0, 1.0, part.l)[..., None]
+        return whole
     m = parts[0].m
     for part in parts[1:]:
         m = mx.maximum(m, part.m)
