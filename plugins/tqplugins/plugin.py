@@ -82,7 +82,13 @@ def tqcore_score_kernels() -> list[Component]:
             "portable",
             "tqplugins.kernels_mlx.device:PortableKernel",
             summary="plain MLX operations, serves every request",
-        )
+        ),
+        Component(
+            "score_kernel",
+            "cpu-compiled",
+            "tqplugins.kernels_cpu.device:CompiledKernel",
+            summary="compiled CPU code on all processors; needs the extra `fast`",
+        ),
     ]
 
 

@@ -224,7 +224,8 @@ def test_explain_spreads_a_fraction_over_layers(capsys):
     assert told["key"]["code_bits"] == pytest.approx(4.2, abs=1 / 128)
 
 
-def test_explain_takes_other_shapes(capsys):
+def test_explain_takes_other_shapes(capsys, monkeypatch):
+    monkeypatch.setenv("TQCORE_KERNEL", "portable")
     shapes = ("--head-dim", "192", "--value-dim", "128", "--kv-heads", "4", "--q-heads", "24")
     call = ("--layers", "2", "--q-len", "7", "--mask", "causal", "--dtype", "bfloat16")
     widths = ("--key-bits", "8", "--value-bits", "2")
@@ -243,7 +244,8 @@ def test_explain_shows_the_scheme_of_each_side(capsys):
     assert (told["key"]["bits_per_value"], told["value"]["bits_per_value"]) == (4.125, 5)
 
 
-def test_explain_shows_the_same_as_tables(capsys):
+def test_explain_shows_the_same_as_tables(capsys, monkeypatch):
+    monkeypatch.setenv("TQCORE_KERNEL", "portable")
     assert cli.main(["explain", "turboquant:seed=7", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     for text in ("turboquant:seed=7", "hadamard 128 -> 128", "u32le/1", "3.125", "portable", "31"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from numpy.typing import NDArray
 
 from tqcore.errors import ShapeError
 from tqplugins.hadamard.blocks import plan
@@ -24,6 +25,11 @@ class HadamardRotation:
 
     Raises:
         OptionError, ShapeError: as ``blocks.plan``.
+
+    Attributes:
+        blocks: sizes of the transforms.
+        signs: float32 ``[rounds, dim]``, the blocks' norm included.
+        orders: intp ``[rounds, dim]``, or None: no round permutes.
     """
 
     def __init__(self, dim: int, seed: int, params: Mapping[str, Any] | None = None) -> None:
@@ -34,10 +40,17 @@ class HadamardRotation:
         # The transforms' 1/sqrt(size) rides on the signs: sums then never exceed the
         # result's own range, so float32 inputs near the top of it do not overflow midway.
         norm = np.repeat([size**-0.5 for size in steps.blocks], steps.blocks)
+        drawn = draw(steps, seed)
+        self.signs = np.array([step.signs * norm for step in drawn], np.float32)
+        self.orders: NDArray[np.intp] | None = None
+        if len(steps.blocks) > 1 and steps.rounds > 1:
+            identity = np.arange(dim)
+            self.orders = np.array(
+                [identity if step.order is None else step.order for step in drawn]
+            )
         self._forward: list[tuple[mx.array, mx.array | None]] = []
         self._inverse: list[tuple[mx.array, mx.array, mx.array | None]] = []
-        for step in draw(steps, seed):
-            before = mx.array((step.signs * norm).astype(np.float32))
+        for step, before in zip(drawn, map(mx.array, self.signs), strict=True):
             flip = mx.array(step.signs.astype(np.float32))
             scale = mx.array(norm.astype(np.float32))
             order = back = None

@@ -34,6 +34,7 @@ class LutCodebook:
 
     Attributes:
         levels: the tables, one float32 ``[2^b]`` for each run.
+        search: finds the nearest level, one for each run.
     """
 
     decode_kind: ClassVar[str] = "lut"
@@ -51,7 +52,7 @@ class LutCodebook:
         self.side_planes = (PlaneSpec("scale", "uint16"),)
         tables = [levels(dim, width) for _, width in self.runs]
         self.levels = tuple(mx.array(table.astype(np.float32)) for table in tables)
-        self._search = tuple(NearestLevel(table) for table in tables)
+        self.search = tuple(NearestLevel(table) for table in tables)
         self._spans = spans(self.runs)
 
     def encode(self, u: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
@@ -73,7 +74,7 @@ class LutCodebook:
                 f"the last axis must be {self.dim}"
             )
         unit, length = _normalized(u)
-        searches = zip(self._search, self._spans, strict=True)
+        searches = zip(self.search, self._spans, strict=True)
         codes = self._join([search(unit[..., span]) for search, span in searches])
         if self.scale == "norm":
             scale = length

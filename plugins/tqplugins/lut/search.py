@@ -26,24 +26,36 @@ class NearestLevel:
 
     Args:
         levels: float64 ``[2^b]``, increasing and symmetric about zero.
+
+    Attributes:
+        bounds: float32 ``[2^(b-1) - 1]``, between the levels above zero.
     """
 
     def __init__(self, levels: NDArray[np.float64]) -> None:
         self.half = levels.size // 2
         self.bits = self.half.bit_length()
         positive = levels[self.half :]
-        self._bounds = ((positive[1:] + positive[:-1]) / 2).astype(np.float32)
+        self.bounds = ((positive[1:] + positive[:-1]) / 2).astype(np.float32)
         if self.bits > COUNTED_BITS:
             self._build_grid()
 
+    def grid(self, cells: int) -> tuple[np.float32, NDArray[np.intp]]:
+        """Return the grid: the factor that maps a magnitude to its cell, and ``first``.
+
+        The level of a magnitude in cell ``i`` is ``first[i]`` or above, ``[cells]``.
+        """
+        if not self.bounds.size:
+            return np.float32(0), np.zeros(cells, np.intp)
+        top = np.float32((cells - 1) / self.bounds[-1])
+        cell = np.minimum(self.bounds * top, np.float32(cells - 1)).astype(np.int64)
+        return top, np.searchsorted(cell, np.arange(cells), side="left")
+
     def _build_grid(self) -> None:
-        top = np.float32((GRID - 1) / self._bounds[-1])
-        cell = np.minimum(self._bounds * top, np.float32(GRID - 1)).astype(np.int64)
-        first = np.searchsorted(cell, np.arange(GRID), side="left")
+        top, first = self.grid(GRID)
         self._factor = float(top)
         self._candidate = mx.array(first.astype(np.uint8))
-        self._padded = mx.array(np.append(self._bounds, np.float32(np.inf)))
-        self._compares = int(np.bincount(cell).max())
+        self._padded = mx.array(np.append(self.bounds, np.float32(np.inf)))
+        self._compares = int(np.diff(np.append(first, self.bounds.size)).max())
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return the codes, uint32 ``[...]``, of float32 ``[...]`` without NaN."""
@@ -54,7 +66,7 @@ class NearestLevel:
 
     def _count(self, size: mx.array) -> mx.array:
         index = mx.zeros(size.shape, dtype=mx.uint8)
-        for bound in self._bounds:
+        for bound in self.bounds:
             index = index + (size >= float(bound)).view(mx.uint8)
         return index
 

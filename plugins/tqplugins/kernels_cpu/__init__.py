@@ -1,0 +1,1 @@
+"""Compiled CPU kernel (numba): attention on packed planes, and their encoding."""

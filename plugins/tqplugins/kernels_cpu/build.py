@@ -1,0 +1,64 @@
+"""The compiled functions, built once a process and kept between processes."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+log = logging.getLogger("tqcore.kernels")
+
+
+@frozen
+class Functions:
+    """What is called from Python, with a call record and the number of the thread."""
+
+    attend: Callable[[Any, int], None]
+    join: Callable[[Any], None]
+    encode: Callable[[Any, int], None]
+
+
+@functools.cache
+def functions() -> Functions:
+    """Compile, or load from the user's cache folder.
+
+    Raises:
+        ImportError: numba is not installed, or not for this numpy.
+    """
+    import numba
+
+    from tqplugins.kernels_cpu import attention, encode
+    from tqplugins.kernels_cpu.calls import ATTEND, ENCODE
+
+    call, worker = numba.from_dtype(ATTEND)[::1], numba.int64
+    start = time.perf_counter()
+    built = Functions(
+        attend=_compile(attention.attend, numba.void(call, worker)),
+        join=_compile(attention.join, numba.void(call)),
+        encode=_compile(encode.encode, numba.void(numba.from_dtype(ENCODE)[::1], worker)),
+    )
+    log.info("CPU kernels ready after %.1f s", time.perf_counter() - start)
+    return built
+
+
+def _compile(function: Any, signature: Any) -> Any:
+    """Compile for one signature, or load what an earlier process compiled."""
+    from tqplugins.kernels_cpu.kept import keep
+
+    keep(function, digest())
+    function.compile(signature)
+    function.disable_compile()
+    return function
+
+
+@functools.cache
+def digest() -> str:
+    """Return a name for the sources of this folder: other sources, other compiled code."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
