@@ -135,6 +135,19 @@ def test_settings_move_the_limits():
     assert np.isnan(partial[63])
 
 
+def test_equal_writes_are_a_race_unless_they_are_allowed():
+    allowed = Emulator(allow_equal_writes=True)
+    same = I + S + "out[i / 32] = simd_max(x[i]); s[0] = 7;"
+    with pytest.raises(KernelFault) as caught:
+        run(same, outputs={"out": ((2,), mx.float32)})
+    assert (caught.value.kind, caught.value.line) == ("race", 3)
+    (out,) = run(same, outputs={"out": ((2,), mx.float32)}, emulator=allowed)
+    assert list(out) == [31, 63]
+    with pytest.raises(KernelFault) as caught:
+        run(I + "\nout[i % 63] = x[i];", emulator=allowed)
+    assert (caught.value.kind, caught.value.line) == ("race", 3)
+
+
 def test_order_between_threadgroups_needs_both_fences():
     fence = "atomic_thread_fence(mem_flags::mem_device, memory_order_seq_cst, thread_scope_device)"
     x = np.arange(320, dtype=np.float32)

@@ -1,8 +1,8 @@
 """Telling the runtime where in the kernel it is called from.
 
 Clang's assembly says before each call which line and column it belongs to. That is put into the
-register of one argument more, which the runtime's functions declare (runtime/memory.h,
-runtime/kernel.h) and the compiled code does not.
+register of one argument more, which the runtime's functions declare (native/memory.h,
+native/kernel.h) and the compiled code does not.
 """
 
 from __future__ import annotations

@@ -24,6 +24,8 @@ class Limits:
         seed: not 0: threads, simdgroups and threadgroups run in an order drawn from it, else
             in their own. A kernel must not depend on it.
         allow_unwritten: outputs may keep elements that no thread writes.
+        allow_equal_writes: threads may write one value to one place unordered, which is a race by
+            the letter and common in kernels that work.
         max_steps: basic blocks of one thread, after which its loop counts as endless.
         max_threadgroup_bytes: threadgroup memory there is; 32 KB on every Apple GPU.
         stack_bytes: thread memory there is.
@@ -31,6 +33,7 @@ class Limits:
 
     seed: int = 0
     allow_unwritten: bool = False
+    allow_equal_writes: bool = False
     max_steps: int = 1 << 26
     max_threadgroup_bytes: int = 32768
     stack_bytes: int = 65536
@@ -79,6 +82,7 @@ def run(entry: int, call: Call, limits: Limits, *, initialized: bool) -> Counts:
             max_threadgroup_bytes=limits.max_threadgroup_bytes,
             seed=limits.seed,
             allow_unwritten=limits.allow_unwritten,
+            allow_equal_writes=limits.allow_equal_writes,
             max_steps=limits.max_steps,
             stack_bytes=limits.stack_bytes,
         )

@@ -31,7 +31,7 @@ class FaultKind(StrEnum):
 
 
 RUNTIME_KINDS = list(FaultKind)[2:]
-"""In the order of the runtime's numbers, which begin at 1 (runtime/state.h)."""
+"""In the order of the runtime's numbers, which begin at 1 (native/state.h)."""
 
 
 @frozen

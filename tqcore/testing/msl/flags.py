@@ -15,7 +15,7 @@ RUNTIME = ["-x", "c", "-std=gnu17", "-O2", *_FREESTANDING]
 PREPROCESS = ["-x", "c++", "-undef", *_FREESTANDING]
 
 RUN = [
-    *("-x", "c++", "-std=c++17", "-O1", *_FREESTANDING, *_MACHINE, *_LITERALS),
+    *("-x", "c++", "-std=c++17", "-O0", *_FREESTANDING, *_MACHINE, *_LITERALS),
     *("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-strict-aliasing"),
     *("-fno-finite-loops", "-fno-delete-null-pointer-checks", "-fno-vectorize"),
     *("-fno-slp-vectorize", "-ffp-contract=off", "-gline-tables-only"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 from collections.abc import Sequence
 
 from tqcore.testing.msl.arrays import Array, extent
@@ -11,7 +12,8 @@ from tqcore.testing.msl.arrays import Array, extent
 GUARD = 1 << 30
 """Bytes of address space between buffers, never touched; the runtime looks half as far."""
 
-_FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+_MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0  # Python names it since 3.13
+_FLAGS = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
 
 
 class Memory:

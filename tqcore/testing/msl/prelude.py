@@ -125,5 +125,5 @@ def _make(made: Prelude, tools: Toolchain) -> None:
             *options, f"-I{HERE / 'metal'}", "-Xclang", "-emit-pch", "-c", header, "-o", path
         )
     compiled = made.folder / "runtime.o"
-    tools.compile(*flags.RUNTIME, "-c", HERE / "runtime/runtime.c", "-o", compiled)
+    tools.compile(*flags.RUNTIME, "-c", HERE / "native/runtime.c", "-o", compiled)
     tools.link(compiled, made.runtime)

@@ -1,4 +1,4 @@
-"""The runtime library, as Python sees it: the structures of runtime/state.h."""
+"""The runtime library, as Python sees it: the structures of native/state.h."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ class Launch(ctypes.Structure):
         ("max_threadgroup_bytes", u32),
         ("seed", u32),
         ("allow_unwritten", u32),
+        ("allow_equal_writes", u32),
         ("max_steps", u64),
         ("stack_bytes", u64),
     )

@@ -68,7 +68,7 @@ def toolchain() -> Toolchain:
             return _system(path)
     raise KernelError(
         "the Metal emulator needs clang and there is none: pip install 'tqcore[msl]', "
-        "or install clang 16 or newer, or name one in TQCORE_CXX"
+        "or install clang 19 or newer, or name one in TQCORE_CXX"
     )
 
 

@@ -1,4 +1,4 @@
-// What the generated entry of a kernel is called with; `Ids` in runtime/state.h.
+// What the generated entry of a kernel is called with; `Ids` in native/state.h.
 #pragma once
 #include "builtins.h"
 

@@ -113,7 +113,6 @@ UNDEFINED_2(float_cast_overflow, "conversion to an integer that cannot hold the 
 UNDEFINED_1(builtin_unreachable, "code that cannot be reached was reached")
 UNDEFINED_1(missing_return, "a function without its return")
 
-#if defined(__x86_64__)
 // float32 to bfloat16, round to nearest even: clang calls a function for it.
 __bf16 __truncsfbf2(float x) {
   u32 bits = __builtin_bit_cast(u32, x);
@@ -121,4 +120,3 @@ __bf16 __truncsfbf2(float x) {
   if ((bits & 0x7fffffff) > 0x7f800000) rounded = (bits >> 16) | 0x40;
   return __builtin_bit_cast(__bf16, (u16)rounded);
 }
-#endif

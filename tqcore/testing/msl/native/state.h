@@ -64,7 +64,7 @@ typedef struct {  // shared with ctypes
   Entry entry;
   void *const *args;
   Buffer *buffers;
-  u32 buffer_count, grid[3], group[3], max_threadgroup_bytes, seed, allow_unwritten;
+  u32 buffer_count, grid[3], group[3], max_threadgroup_bytes, seed, allow_unwritten, allow_equal_writes;
   u64 max_steps, stack_bytes;
 } Launch;
 
@@ -119,6 +119,12 @@ typedef struct {
   u32 variable_count;
   u64 random;
   u8 *image;
+  struct {  // two threads wrote here: the same value?
+    u8 *at;
+    u32 bytes;
+    u8 before[16];
+    Fault fault;
+  } doubt;
 } Context;
 
 static __thread Context *ctx;

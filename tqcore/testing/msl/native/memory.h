@@ -48,6 +48,7 @@ static void access_threadgroup(u8 *p, u32 n, u32 write, u32 site) {
 
 static void access(u8 *p, u32 n, u32 write, u32 site) {
   if (!ctx || !ctx->current || !n) return;
+  resolve_doubt();
   if ((u64)(p - ctx->current->stack) < ctx->launch->stack_bytes) return;  // thread memory
   if ((u64)(p - ctx->memory) < ctx->capacity) {
     access_threadgroup(p, n, write, site);

@@ -28,23 +28,48 @@ static int all_ordered(const Access *reads, int space) {
          reads->simd_epoch < ctx->simds[f->simd].epoch[space];
 }
 
-static void conflict(const Access *old, u32 other_write, const u8 *p, u32 write, u32 site) {
+// Whether a store changes anything is known once it is done, at whatever the thread does next.
+static void resolve_doubt(void) {
+  u8 *at = ctx->doubt.at;
+  if (!at) return;
+  ctx->doubt.at = 0;
+  if (!memcmp(at, ctx->doubt.before, ctx->doubt.bytes)) return;
+  *ctx->fault = ctx->doubt.fault;
+  stop();
+}
+
+static void describe_conflict(const Access *old, u32 other_write, const u8 *p, u32 write, u32 site) {
   Fault *fault = fail(RACE, site);
   locate(fault, p, 1, write);
   fault->other_site = old->site;
   fault->other_index = old->thread;
   fault->other_group = old->group == ctx->group_index;
   fault->other_write = other_write;
+}
+
+static void conflict(const Access *old, u32 other_write, const u8 *p, u32 write, u32 site) {
+  describe_conflict(old, other_write, p, write, site);
   stop();
 }
 
-static void check_races(const u8 *p, Cell *cell, u32 n, u32 write, int space, u32 site) {
+static void check_races(u8 *p, Cell *cell, u32 n, u32 write, int space, u32 site) {
   const Fibre *f = ctx->current;
   const u32 simd_epoch = ctx->simds[f->simd].epoch[space];
   const Access now = {ctx->group_index, ctx->epoch[space], simd_epoch, site, (u16)f->index, 1};
   for (u32 i = 0; i < n; i++, cell++) {
     const Access *w = &cell->write;
-    if (w->state && !(ctx->atomic && w->state == 2) && !ordered(w, space)) conflict(w, 1, p + i, write, site);
+    if (w->state && !(ctx->atomic && w->state == 2) && !ordered(w, space)) {
+      if (!write || !ctx->launch->allow_equal_writes || n > sizeof ctx->doubt.before) {
+        conflict(w, 1, p + i, write, site);
+      } else if (!ctx->doubt.at) {
+        describe_conflict(w, 1, p + i, write, site);
+        ctx->doubt.fault = *ctx->fault;
+        ctx->fault->kind = 0;
+        ctx->doubt.at = p;
+        ctx->doubt.bytes = n;
+        memcpy(ctx->doubt.before, p, n);
+      }
+    }
     if (write) {
       if (cell->read.state && !all_ordered(&cell->read, space)) conflict(&cell->read, 0, p + i, write, site);
       cell->write = now;

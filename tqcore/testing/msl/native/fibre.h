@@ -39,7 +39,12 @@ static void *new_stack(u8 *top, void (*start)(void)) {
 #error "the emulator runs on x86-64 and AArch64"
 #endif
 
-static void yield(void) { switch_to(&ctx->current->sp, ctx->main_sp); }
+static void resolve_doubt(void);
+
+static void yield(void) {
+  resolve_doubt();
+  switch_to(&ctx->current->sp, ctx->main_sp);
+}
 
 static void resume(Fibre *fibre) {
   ctx->current = fibre;
@@ -50,6 +55,7 @@ static void resume(Fibre *fibre) {
 static void start_fibre(void) {
   Fibre *self = ctx->current;
   ctx->launch->entry(ctx->launch->args, &self->ids);
+  resolve_doubt();
   self->state = DONE;
   for (;;) yield();
 }
