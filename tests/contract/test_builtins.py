@@ -9,7 +9,6 @@ from tqcore.testing import checks
 from tqcore.testing.checks.common import oracle_of
 from tqcore.testing.contract import contract
 
-
 # A sketch is drawn anew from what was decoded: encoding again adds the distortion again.
 DRIFTS = "codebook-beta-lloyd-max-qjl-{}-check_codebook_idempotence"
 

@@ -53,8 +53,9 @@ class QjlCodebook:
         self.sketch = sketch(dim, sketch_of(params))
 
     def encode(self, u: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
-        """Encode ``[..., dim]`` floats of any dtype; NaN, infinities and extremes as
-        ``lut.device.LutCodebook.encode``.
+        """Encode ``[..., dim]`` floats of any dtype.
+
+        NaN, infinities and extremes count as they do for ``lut.device.LutCodebook``.
 
         Returns:
             codes uint32 ``[..., 2 dim]``, the levels' then a bit a sign, 1 where ``P r >= 0``;
@@ -71,7 +72,7 @@ class QjlCodebook:
         z = self._direction(signs)
         dot, square = (unit * z).sum(axis=-1), (z * z).sum(axis=-1)
         residual = policy.scale_of(mx, self.scale, length, dot, square)
-        codes = mx.concatenate((levels, signs), axis=-1)
+        codes = mx.concatenate([levels, signs], axis=-1)
         return codes, (*scale, ufloat16.encode(mx, residual))
 
     def decode(self, codes: mx.array, side: Sequence[mx.array]) -> mx.array:
@@ -83,4 +84,4 @@ class QjlCodebook:
 
     def _direction(self, signs: mx.array) -> mx.array:
         """Return ``z = P^T (2 signs - 1)``, float32 ``[..., dim]``."""
-        return self.sketch.inverse(2.0 * signs.astype(mx.float32) - 1.0)
+        return self.sketch.transpose(2.0 * signs.astype(mx.float32) - 1.0)

@@ -71,9 +71,9 @@ def sketch_of(params: Mapping[str, Any] | None) -> Sketch:
 
 
 def gain(rows: int) -> float:
-    """Return sqrt(pi/2)/m, which makes ``<q, S^T sign(S r)> ||r||`` estimate ``<q, r>``.
+    """Return sqrt(pi/2)/m, which makes ``||r|| <q, S^T sign(S r)>`` estimate ``<q, r>``.
 
-    Args:
-        rows: m, the rows of S, each of mean squared length d (Zandieh et al. 2024, QJL, eq. 3).
+    QJL (Zandieh, Daliri and Han, arXiv 2406.03482) for Gaussian S; ``m`` rows, each of mean
+    squared length d.
     """
     return math.sqrt(math.pi / 2) / rows

@@ -63,11 +63,12 @@ class NaiveQjlCodebook:
 
     def _direction(self, signs: NDArray[Any]) -> NDArray[np.float64]:
         """Return ``sqrt(pi/2)/d S^T (2 signs - 1)``, ``[..., dim]``."""
-        return gain(self.dim) * (2.0 * signs - 1.0) @ self.matrix
+        return np.asarray(gain(self.dim) * (2.0 * signs - 1.0) @ self.matrix)
 
 
 def projection(dim: int, asked: Sketch) -> NDArray[np.float64]:
     """Return S, ``[dim, dim]``, float64, rows of mean squared length ``dim``."""
     if asked.kind == "gaussian":
         return gaussian(dim, asked.seed)
-    return np.sqrt(dim) * NaiveHadamardRotation(dim, asked.seed, {"rounds": ROUNDS}).matrix
+    rotation = NaiveHadamardRotation(dim, asked.seed, {"rounds": ROUNDS})
+    return np.asarray(np.sqrt(dim) * rotation.matrix)

@@ -20,7 +20,7 @@ class Projection(Protocol):
         """Return ``P x`` for float32 ``[..., d]``."""
         ...
 
-    def inverse(self, y: mx.array) -> mx.array:
+    def transpose(self, y: mx.array) -> mx.array:
         """Return ``P^T y`` for float32 ``[..., d]``."""
         ...
 
@@ -36,7 +36,7 @@ class HadamardSketch:
         """Return ``P x`` for float32 ``[..., d]``."""
         return self._gain * self._rotation.forward(x)
 
-    def inverse(self, y: mx.array) -> mx.array:
+    def transpose(self, y: mx.array) -> mx.array:
         """Return ``P^T y`` for float32 ``[..., d]``."""
         return self._gain * self._rotation.inverse(y)
 
@@ -51,12 +51,13 @@ class GaussianSketch:
         """Return ``P x`` for float32 ``[..., d]``."""
         return x @ self._matrix.T
 
-    def inverse(self, y: mx.array) -> mx.array:
+    def transpose(self, y: mx.array) -> mx.array:
         """Return ``P^T y`` for float32 ``[..., d]``."""
         return y @ self._matrix
 
 
 def sketch(dim: int, asked: Sketch) -> Projection:
     """Return the projection that ``asked`` describes."""
-    kinds = {"hadamard": HadamardSketch, "gaussian": GaussianSketch}
-    return kinds[asked.kind](dim, asked.seed)
+    if asked.kind == "gaussian":
+        return GaussianSketch(dim, asked.seed)
+    return HadamardSketch(dim, asked.seed)
