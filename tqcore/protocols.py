@@ -51,7 +51,7 @@ class Codebook(Protocol):
     Attributes:
         runs: ``((count, bits), ...)``, the widths of the codes in order; counts add up to ``n``.
         n: codes a vector.
-        decode_kind: ``lut``, ``affine``, ``pair`` or ``trellis``: what kernels key on.
+        decode_kind: ``lut``, ``lut+sign``, ``affine``, ...: what kernels key on (docs/format.md).
         side_planes: what is stored a token beside the codes, say the 16-bit scale.
     """
 

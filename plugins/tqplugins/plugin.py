@@ -14,6 +14,19 @@ def _both(kind: Kind, name: str, place: str, attr: str, summary: str) -> list[Co
     ]
 
 
+_ROTATION = (
+    Option("seed", "int", 0, "seed of the key rotation; values use the next one"),
+    Option("rotation", "str", "hadamard", "a registered rotation"),
+    Option(
+        "rounds",
+        "int",
+        0,
+        "rounds of the hadamard rotation; 0: one, or three where head_dim needs several blocks",
+    ),
+)
+"""Options of the schemes that rotate."""
+
+
 @hookimpl
 def tqcore_rotations() -> list[Component]:
     """Return the rotations."""
@@ -46,6 +59,13 @@ def tqcore_codebooks() -> list[Component]:
             "lloyd_max",
             "LloydMaxCodebook",
             "optimal levels for a coordinate of a random unit vector",
+        ),
+        *_both(
+            "codebook",
+            "beta-lloyd-max-qjl",
+            "qjl",
+            "QjlCodebook",
+            "a bit less of those levels, and a one-bit sketch of what they leave over",
         ),
         *_both(
             "codebook",
@@ -108,19 +128,37 @@ def tqcore_schemes() -> list[SchemeInfo]:
                     "products; auto: mse below 3 bits, else unbiased",
                     choices=("auto", "norm", "mse", "unbiased"),
                 ),
-                Option("seed", "int", 0, "seed of the key rotation; values use the next one"),
-                Option("rotation", "str", "hadamard", "a registered rotation"),
-                Option(
-                    "rounds",
-                    "int",
-                    0,
-                    "rounds of the hadamard rotation; 0: one, or three where head_dim needs "
-                    "several blocks",
-                ),
+                *_ROTATION,
             ),
             default_bits=3.5,
             skip="last",
             summary="random rotation, Lloyd-Max levels, bit packing (arXiv 2504.19874)",
+        ),
+        SchemeInfo(
+            name="turboquant-prod",
+            target="tqplugins.schemes.turboquant_prod:resolve",
+            options=(
+                Option(
+                    "scale",
+                    "str",
+                    "unbiased",
+                    "what the stored length of a key's sketch makes exact: the norm, as in the "
+                    "paper, the squared error, or inner products",
+                    choices=("norm", "mse", "unbiased"),
+                ),
+                Option(
+                    "sketch",
+                    "str",
+                    "hadamard",
+                    "the projection: fast and orthogonal, or the paper's",
+                    choices=("hadamard", "gaussian"),
+                ),
+                *_ROTATION,
+            ),
+            bits_range=(2, 8),
+            default_bits=4,
+            skip="last",
+            summary="turboquant with a one-bit sketch of each key's residual (Algorithm 2)",
         ),
         SchemeInfo(
             name="uniform",

@@ -29,6 +29,8 @@ from tqplugins.hadamard.draw import draw
 from tqplugins.lloyd_max import levels as lloyd_max
 from tqplugins.lloyd_max.device import LloydMaxCodebook
 from tqplugins.lloyd_max.naive import NaiveLloydMaxCodebook
+from tqplugins.qjl.device import QjlCodebook
+from tqplugins.qjl.naive import NaiveQjlCodebook
 from tqplugins.uniform import levels as uniform
 
 HERE = Path(__file__).parent
@@ -101,6 +103,16 @@ def codebook():
     return out
 
 
+def sketched():
+    """Two whole vectors with each sketch: words, scale and residual."""
+    out = {}
+    for sketch in ("hadamard", "gaussian"):
+        book = QjlCodebook(32, 3.5, "unbiased", {"sketch": sketch})
+        codes, side = book.encode(mx.array(ramp(2, 32)))
+        out[sketch] = [plane.tolist() for plane in (*BitPacker(book.runs).pack(codes), *side)]
+    return out
+
+
 RECORDS = {
     "u32le-1": bitpack,
     "mlx-affine-1": affine,
@@ -108,6 +120,7 @@ RECORDS = {
     "levels": levels,
     "ufloat16": scale,
     "beta-lloyd-max": codebook,
+    "beta-lloyd-max-qjl": sketched,
 }
 
 
@@ -137,6 +150,11 @@ def test_oracles_write_the_recorded_bytes():
     for policy, record in stored("beta-lloyd-max").items():
         codes, (side,) = NaiveLloydMaxCodebook(32, 3.5, policy).encode(ramp(2, 32))
         assert {"codes": codes.tolist(), "scale": side.tolist()} == record
+    for sketch, planes in stored("beta-lloyd-max-qjl").items():
+        book = NaiveQjlCodebook(32, 3.5, "unbiased", {"sketch": sketch})
+        codes, sides = book.encode(ramp(2, 32))
+        (words,) = NaiveBitPacker(book.runs).pack(codes)
+        assert [plane.tolist() for plane in (words, *sides)] == planes
 
 
 def test_recorded_bytes_decode():

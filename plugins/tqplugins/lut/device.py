@@ -73,7 +73,7 @@ class LutCodebook:
                 f"codebook of dim {self.dim} got shape {tuple(u.shape)}; "
                 f"the last axis must be {self.dim}"
             )
-        unit, length = _normalized(u)
+        unit, length = normalized(finite(u))
         searches = zip(self.search, self._spans, strict=True)
         codes = self._join([search(unit[..., span]) for search, span in searches])
         if self.scale == "norm":
@@ -103,14 +103,18 @@ class LutCodebook:
         return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)
 
 
-def _normalized(u: mx.array) -> tuple[mx.array, mx.array]:
-    """Return unit vectors, float32 ``[..., dim]``, and norms, float32 ``[...]``.
+def finite(u: mx.array) -> mx.array:
+    """Return ``u`` in float32: NaN is 0, an infinity its dtype's largest value of that sign."""
+    largest = float(mx.finfo(u.dtype).max)
+    x = u.astype(mx.float32)
+    return mx.clip(mx.where(x == x, x, 0.0), -largest, largest)
+
+
+def normalized(x: mx.array) -> tuple[mx.array, mx.array]:
+    """Return unit vectors ``[..., dim]`` and norms ``[...]`` of finite float32 ``[..., dim]``.
 
     Dividing by the largest magnitude first keeps the sum of squares inside float32.
     """
-    largest = float(mx.finfo(u.dtype).max)
-    x = u.astype(mx.float32)
-    x = mx.clip(mx.where(x == x, x, 0.0), -largest, largest)
     peak = mx.abs(x).max(axis=-1, keepdims=True)
     keep = peak >= policy.TINY
     x = x / mx.where(keep, peak, mx.inf)

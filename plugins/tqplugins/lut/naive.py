@@ -34,23 +34,14 @@ class NaiveLutCodebook:
 
     def encode(self, u: NDArray[Any]) -> tuple[NDArray[np.uint32], tuple[NDArray[np.uint16], ...]]:
         """Encode ``[..., dim]``; return codes ``[..., dim]`` and the scale ``[...]``."""
-        x = np.where(np.isnan(u), 0, u).astype(np.float64)
-        x = np.clip(x, -np.finfo(u.dtype).max, np.finfo(u.dtype).max)
-        peak = np.abs(x).max(axis=-1, keepdims=True)
-        x = np.where(peak >= policy.TINY, x, 0)
-        peak = np.where(peak >= policy.TINY, peak, 1)
-        length = np.linalg.norm(x / peak, axis=-1) * peak[..., 0]
-        unit = x / np.where(length > 0, length, 1)[..., None]
-
+        unit, length = normalized(finite(u))
         codes = np.concatenate(
             [nearest(unit[..., s], t) for t, s in zip(self.levels, spans(self.runs), strict=True)],
             axis=-1,
         )
         c = self.lookup(codes)
         dot, square = (unit * c).sum(axis=-1), (c * c).sum(axis=-1)
-        scale = np.asarray(policy.scale_of(np, self.scale, length, dot, square))
-        scale = np.minimum(scale, np.finfo(np.float32).max).astype(np.float32)
-        return codes, (ufloat16.encode(np, scale),)
+        return codes, (stored(policy.scale_of(np, self.scale, length, dot, square)),)
 
     def decode(self, codes: NDArray[Any], side: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
         """Return float32 ``[..., dim]``: scale times levels."""
@@ -69,3 +60,25 @@ def nearest(x: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArray[np.u
     positive = levels[half:]
     index = np.searchsorted((positive[1:] + positive[:-1]) / 2, np.abs(x), side="right")
     return np.where(x < 0, half - 1 - index, half + index).astype(np.uint32)
+
+
+def finite(u: NDArray[Any]) -> NDArray[np.float64]:
+    """Return ``u`` in float64: NaN is 0, an infinity its dtype's largest value of that sign."""
+    x = np.where(np.isnan(u), 0, u).astype(np.float64)
+    return np.clip(x, -np.finfo(u.dtype).max, np.finfo(u.dtype).max)
+
+
+def normalized(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return unit vectors ``[..., dim]`` and norms ``[...]`` of finite ``[..., dim]``."""
+    peak = np.abs(x).max(axis=-1, keepdims=True)
+    x = np.where(peak >= policy.TINY, x, 0)
+    peak = np.where(peak >= policy.TINY, peak, 1)
+    length = np.linalg.norm(x / peak, axis=-1) * peak[..., 0]
+    return x / np.where(length > 0, length, 1)[..., None], length
+
+
+def stored(scale: Any) -> NDArray[np.uint16]:
+    """Return the 16-bit codes of scales ``[...]``, in the numpy form of ``ufloat16.encode``."""
+    largest = np.finfo(np.float32).max
+    code: NDArray[np.uint16] = ufloat16.encode(np, np.minimum(scale, largest).astype(np.float32))
+    return code
