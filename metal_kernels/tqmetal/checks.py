@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -14,7 +15,7 @@ from tqcore.attention import naive
 from tqcore.attention.mask import SegmentMask
 from tqcore.attention.merge import merge
 from tqcore.codec import Codec, codec_for
-from tqcore.protocols import EncodedSegment
+from tqcore.protocols import EncodedSegment, Partial
 from tqcore.spec import CodecSpec
 from tqmetal.decode import Launches, attend_unrotated
 from tqmetal.encode import encode
@@ -97,6 +98,17 @@ def rows(codec: Codec, tokens: int, rng: np.random.Generator) -> list[mx.array]:
 
 def decode_error(variant: Variant, launches: Launches, seed: int = 0) -> float:
     """Return the largest error of the fused decode over the largest output; NaN counts as inf."""
+    return attend_error(variant, functools.partial(attend_unrotated, launches), seed)
+
+
+def attend_error(variant: Variant, attend: Callable[..., Partial], seed: int = 0) -> float:
+    """Return the largest error of ``attend`` over the largest output; NaN counts as inf.
+
+    Args:
+        variant: what is stored and asked.
+        attend: as ``decode.attend_unrotated`` with its first argument filled in.
+        seed: of the vectors.
+    """
     rng = np.random.default_rng(seed)
     codecs = variant.key.codec(0), variant.value.codec(1)
     planes = [rows(codec, variant.tokens, rng) for codec in codecs]
@@ -105,8 +117,7 @@ def decode_error(variant: Variant, launches: Launches, seed: int = 0) -> float:
     q = q.astype(getattr(mx, variant.dtype))
     mask, dense = _masks(variant, rng)
     softcap = SOFTCAP if variant.capped else None
-    part = attend_unrotated(
-        launches,
+    part = attend(
         q,
         EncodedSegment(planes[0], planes[1], *codecs),
         (readable(codecs[0]), readable(codecs[1])),
@@ -237,6 +248,19 @@ def special() -> list[Variant]:
         Variant(lut, lut, tokens=1, parts=None),
         Variant(lut, lut, tokens=300, parts=None),
     ]
+
+
+def of_bytes() -> Iterator[Variant]:
+    """Yield what the kernel of tensor cores serves: pairs of widths, dims, masks, many rows."""
+    for dim, key, value in itertools.product((64, 128), (2, 3, 4), (2, 3, 4)):
+        yield Variant(Stored(key, dim), Stored(value, dim), gqa=4)
+    four = Stored(4, 128)
+    yield Variant(four, four, gqa=2, q_len=4, mask="causal")
+    yield Variant(four, four, "bfloat16", "bool", padded=True, gqa=8, q_len=3)
+    yield Variant(Stored(3, 128), four, "float16", "added", capped=True, gqa=4)
+    yield Variant(Stored(4, 64), Stored(4, 64), mask="causal", gqa=1, q_len=16, tokens=1000)
+    yield Variant(four, four, gqa=4, tokens=37, parts=None)
+    yield Variant(four, four, gqa=4, tokens=5000, parts=None)
 
 
 def everything() -> Iterator[Variant]:

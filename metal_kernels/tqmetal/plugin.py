@@ -24,6 +24,12 @@ def tqcore_score_kernels() -> list[Component]:
         ),
         Component(
             "score_kernel",
+            "cuda-tensor",
+            "tqmetal.tensor_kernel:CudaTensorKernel",
+            summary="2 to 4 bits on tensor cores in one launch; products of 8 bits",
+        ),
+        Component(
+            "score_kernel",
             "metal-blocks",
             "tqmetal.blocks:MetalBlockKernel",
             summary="blocks are decoded by one Metal kernel; any head_dim, 1 to 8 bits",

@@ -8,6 +8,7 @@ here depends on what ``mx.compile`` may be tracing, and evaluating them is allow
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec
-from tqcore.protocols import EncodedSegment
+from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import EncodeRequest, KernelRequest, SideSpec
 from tqcore.spec import CodecSpec
 from tqmetal.decode import attend_unrotated, launches
@@ -95,7 +96,21 @@ def probe_dequantize(backend: Backend, spec: SideSpec) -> None:
 
 
 def probe_decode(backend: Backend, request: KernelRequest) -> None:
+    """Attend with the fused kernels as ``probe_attend`` does.
+
+    Raises:
+        RuntimeError: the results differ, or the kernel does not compile or run.
+    """
+    probe_attend(functools.partial(attend_unrotated, launches(backend)), request, CLOSE)
+
+
+def probe_attend(attend: Callable[..., Partial], request: KernelRequest, close: float) -> None:
     """Attend to random rows, strided as a cache's are, and compare with the portable kernel.
+
+    Args:
+        attend: as ``decode.attend_unrotated`` with its first argument filled in.
+        request: what is asked.
+        close: tolerance, of the largest value.
 
     Raises:
         RuntimeError: the results differ, or the kernel does not compile or run.
@@ -108,12 +123,12 @@ def probe_decode(backend: Backend, request: KernelRequest) -> None:
     mask = _mask(request, rng)
     options: dict[str, Any] = {"scale": 0.1, "softcap": 3.0 if request.softcap else None}
     segment, sides = EncodedSegment(*planes, key, value), (key_side, value_side)
-    came = attend_unrotated(launches(backend), q, segment, sides, mask, parts=2, **options)
+    came = attend(q, segment, sides, mask, parts=2, **options)
     rotated = key.rotation.forward(q.astype(mx.float32))
     expected = PortableKernel().attend(rotated, segment, mask, **options)
     expected = expected._replace(o=value.rotation.inverse(expected.o))
     for name, a, b in zip(("o", "m", "l"), came, expected, strict=True):
-        _compare(a, b, CLOSE * mx.abs(b).max(), f"values of {name}")
+        _compare(a, b, close * mx.abs(b).max(), f"values of {name}")
 
 
 def probe_encode(backend: Backend, request: EncodeRequest) -> None:
