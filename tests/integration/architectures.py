@@ -74,7 +74,7 @@ Llama 4's chunked caches, with or without tqcore.
 | | alone | in a batch |
 |---|---|---|
 | mlx-lm, draft model | same tokens as without drafts; both models are quantized | mlx-lm has none |
-| mlx-vlm, `mtp` (Gemma 4 assistant) | same tokens | same tokens, rows roll back apart; with a target that shares no layers, mlx-vlm 0.7.10 gives others on a dense cache too |
+| mlx-vlm, `mtp` (Gemma 4 assistant) | same tokens, quantized windows too | same tokens, rows roll back apart; with a target that shares no layers, mlx-vlm 0.7.10 gives others on a dense cache too |
 | mlx-vlm, `dflash` and `eagle3` (LFM2) | same tokens, recurrent layers too | same tokens, rows roll back apart |
 
 A drafter that reads the target's own keys gets them as arrays, of the one or two layers that it attends to.
