@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-fast lint format bench
+.PHONY: help demo test test-fast lint format bench bench-gpu kernels-full
 
 help:
 	@echo "make demo       compare caches on a small real model"
@@ -15,6 +15,8 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make format     let ruff rewrite what it can"
 	@echo "make bench      distortion over theory, and time encoding and attention here"
+	@echo "make bench-gpu  check every GPU kernel on this machine's GPU, and time a model's step"
+	@echo "make kernels-full  every variant of the fused kernel on the Metal emulator (an hour)"
 
 demo: $(STAMP)
 	$(BIN)/tqcore demo
@@ -37,6 +39,12 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/distortion.py
 	$(BIN)/python benchmarks/attention.py
+
+bench-gpu: $(STAMP)
+	$(BIN)/python benchmarks/gpu.py
+
+kernels-full: $(STAMP)
+	$(BIN)/python -m tests.kernels.full
 
 # The dev tools come from [dependency-groups], which pip reads itself only since 25.1.
 $(STAMP): pyproject.toml

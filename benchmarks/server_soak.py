@@ -1,11 +1,13 @@
-"""Many clients on a server for minutes, dense and quantized: requests, tokens a second, memory.
+"""Many clients on a server for minutes, dense and quantized: requests, latency, memory, answers.
 
     python benchmarks/server_soak.py --minutes 10 --clients 16
     python benchmarks/server_soak.py --modes dense "turboquant" "uniform@8" --command lm-server
 
-Every client asks one question after the other, short ones and long ones in turn, and an answer
-that differs from the first one to the same question is counted: batches of other shapes round
-differently, so a few are expected, dense ones too. An error ends the run.
+Every client asks one question after the other, short ones and long ones in turn. Before that,
+each question is asked once alone, and the answers are held against those by the server's own
+log-probabilities: batches of other shapes round differently, so that a few fork where two tokens
+are nearly as likely, dense ones too. An answer with more than 0.05 nats of KL to the one alone, or
+a fork that is no near tie, is counted as wrong; with that, or an error, the run fails.
 """
 
 from __future__ import annotations
@@ -25,6 +27,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tqcore.testing.answers import LOGPROBS, TOP, Agreement, compare
+
 STORY = "The ferry left the harbour at dawn, and the fishermen waved from the pier. "
 QUESTIONS = [
     "Name three colours.",
@@ -36,23 +42,50 @@ QUESTIONS = [
 ]
 
 
+KL, NEAR_TIE = 0.05, 1.0
+"""Nats: beyond these an answer is wrong. One answer has few tokens, and one token may move."""
+
+
 class Figures:
     """What one mode came to."""
 
     def __init__(self) -> None:
-        self.requests = self.tokens = self.different = 0
-        self.first: dict[str, str] = {}
+        self.tokens = 0
+        self.alone: dict[str, Any] = {}
+        self.agreements: list[Agreement] = []
+        self.seconds: list[float] = []
+        self.server_peak = 0.0
         self.errors: list[str] = []
         self.lock = threading.Lock()
 
-    def add(self, question: str, answer: dict[str, Any]) -> None:
+    def add(self, question: str, answer: dict[str, Any], seconds: float) -> None:
         """Count one answer."""
-        text = str(answer["choices"][0]["message"]["content"])
-        usage = answer["usage"]
+        agreement = compare(self.alone[question], answer["choices"][0])
         with self.lock:
-            self.requests += 1
-            self.tokens += int(usage.get("completion_tokens", usage.get("output_tokens", 0)))
-            self.different += self.first.setdefault(question, text) != text
+            self.seconds.append(seconds)
+            self.agreements.append(agreement)
+            self.tokens += int(answer["usage"]["completion_tokens"])
+            # mlx-vlm's server tells its allocator's peak, mlx-lm's does not
+            peak = answer.get("timings", {}).get("peak_memory") or 0.0
+            self.server_peak = max(self.server_peak, 1000 * peak)
+
+    def wrong(self) -> int:
+        """Return the answers that rounding does not explain."""
+        return sum(a.kl > KL or a.gap > NEAR_TIE for a in self.agreements)
+
+    def line(self, seconds: float) -> str:
+        """Return the figures in words."""
+        found = self.agreements
+        middle, late = (np.quantile(self.seconds, at) for at in (0.5, 0.95))
+        kl = [a.kl for a in found]
+        peak = f"allocator peak {self.server_peak:.0f} MB, " if self.server_peak else ""
+        return (
+            f"{len(found)} requests, {len(self.errors)} failed, "
+            f"{self.tokens / seconds:.2f} tokens/s, p50 {middle:.1f} s, p95 {late:.1f} s\n"
+            f"    {peak}{sum(a.same for a in found)} answers as alone, {self.wrong()} wrong, "
+            f"KL to them: mean {np.mean(kl):.1e}, worst {max(kl):.1e}, "
+            f"widest fork {max(a.gap for a in found):.2f} nats"
+        )
 
 
 @contextlib.contextmanager
@@ -64,6 +97,7 @@ def serving(args: argparse.Namespace, mode: str) -> Iterator[tuple[str, int, Pat
     scheme, _, bits = mode.partition("@")
     flags = [] if mode == "dense" else ["--kv-quant-scheme", scheme]
     flags += ["--kv-bits", bits] if bits else []
+    flags += ["--top-logprobs-k", str(TOP)] if args.command == "server" else []
     start = [args.launcher] if args.launcher else ["-m", "tqcore"]
     line = [*start, args.command, "--model", args.model, *flags]
     log = Path(tempfile.mkstemp(suffix=".log")[1])
@@ -97,28 +131,36 @@ def wait(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
     raise SystemExit("the server is not ready after two minutes")
 
 
-def client(address: str, model: str, args: Any, index: int, end: float, out: Figures) -> None:
+def client(address: str, args: argparse.Namespace, index: int, end: float, out: Figures) -> None:
     """Ask until the time is up."""
     turn = index
     try:
         while time.monotonic() < end and not out.errors:
             question = QUESTIONS[turn % len(QUESTIONS)]
             turn += 1
-            body = {
-                "model": model,
-                "messages": [{"role": "user", "content": question}],
-                "max_tokens": args.tokens,
-                "temperature": 0,
-            }
-            request = urllib.request.Request(
-                f"{address}/v1/chat/completions",
-                data=json.dumps(body).encode(),
-                headers={"Content-Type": "application/json"},
-            )
-            with urllib.request.urlopen(request, timeout=600) as answer:
-                out.add(question, json.loads(answer.read()))
+            begin = time.monotonic()
+            answer = ask(address, args, question)
+            out.add(question, answer, time.monotonic() - begin)
     except Exception as error:
         out.errors.append(f"client {index}: {error!r}")
+
+
+def ask(address: str, args: argparse.Namespace, question: str) -> Any:
+    """Return the server's answer."""
+    body = {
+        "model": args.model,
+        "messages": [{"role": "user", "content": question}],
+        "max_tokens": args.tokens,
+        "temperature": 0,
+        **LOGPROBS,
+    }
+    request = urllib.request.Request(
+        f"{address}/v1/chat/completions",
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=600) as answer:
+        return json.loads(answer.read())
 
 
 def memory(pid: int) -> float:
@@ -131,10 +173,11 @@ def soak(args: argparse.Namespace, mode: str) -> None:
     """Run one mode and print its line."""
     out = Figures()
     with serving(args, mode) as (address, pid, log):
+        out.alone = {text: ask(address, args, text)["choices"][0] for text in QUESTIONS}
         idle, begin = memory(pid), time.monotonic()
         end = begin + 60 * args.minutes
         threads = [
-            threading.Thread(target=client, args=(address, args.model, args, i, end, out))
+            threading.Thread(target=client, args=(address, args, i, end, out))
             for i in range(args.clients)
         ]
         for thread in threads:
@@ -147,13 +190,10 @@ def soak(args: argparse.Namespace, mode: str) -> None:
         half = [size for at, size in sizes if at < begin + seconds / 2]
         last = [size for at, size in sizes if at >= begin + seconds / 2]
         notices = [line for line in log.read_text().splitlines() if line.startswith("tqcore:")]
-    print(
-        f"{mode:<16} {out.requests:>5} requests {out.tokens / seconds:>7.2f} tokens/s  "
-        f"{out.different:>3} answers unlike the first  "
-        f"MiB: idle {idle:.0f}, peak {max(half):.0f} then {max(last):.0f}"
-    )
+    resident = f"resident MiB: {idle:.0f} before, {max(half):.0f} then {max(last):.0f} at most"
+    print(f"{mode}: {out.line(seconds)}\n    {resident}")
     print("\n".join(notices + out.errors), flush=True)
-    if out.errors:
+    if out.errors or out.wrong():
         raise SystemExit(log.read_text()[-3000:])
 
 

@@ -55,19 +55,19 @@ class Codec:
             ShapeError: the last axis is not ``dim``.
             PluginError: a part fails, or does not keep to what it declares.
         """
-        if x.shape[-1] != self.dim:
-            raise ShapeError(f"codec of head_dim {self.dim} was given vectors of {x.shape[-1]}")
         u = self.rotate(x)
         with self._blaming():
             codes, side = self.codebook.encode(u)
             return (*self.packer.pack(codes), *side)
 
     def rotate(self, x: Array) -> Array:
-        """Return what the codebook encodes: ``[..., dim]`` floats as ``[..., dim_out]``.
+        """Return ``[..., dim_out]`` floats, finite and rotated: what the codebook encodes.
 
         Raises:
-            PluginError: the rotation fails, or does not keep to what it declares.
+            ShapeError, PluginError: as ``encode``.
         """
+        if x.shape[-1] != self.dim:
+            raise ShapeError(f"codec of head_dim {self.dim} was given vectors of {x.shape[-1]}")
         with self._blaming():
             u = self.rotation.forward(_working(x))
             if u.shape != (*x.shape[:-1], self.dim_out):

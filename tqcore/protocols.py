@@ -51,7 +51,7 @@ class Codebook(Protocol):
     Attributes:
         runs: ``((count, bits), ...)``, the widths of the codes in order; counts add up to ``n``.
         n: codes a vector.
-        decode_kind: ``lut``, ``affine``, ``pair`` or ``trellis``: what kernels key on.
+        decode_kind: ``lut``, ``lut+sign``, ``affine``, ...: what kernels key on (docs/format.md).
         side_planes: what is stored a token beside the codes, say the 16-bit scale.
     """
 
@@ -138,6 +138,23 @@ class ScoreKernel(Protocol):
         softcap: float | None = None,
     ) -> Partial:
         """Attend with rotated queries ``[B, Hq, L, Dk']``; ``o`` stays rotated, as values are."""
+        ...
+
+
+@runtime_checkable
+class RotatingKernel(ScoreKernel, Protocol):
+    """A score kernel that also rotates: optional, for kernels that do so on the way."""
+
+    def attend_unrotated(
+        self,
+        q: Array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+    ) -> Partial:
+        """As ``attend``, but ``q`` ``[B, Hq, L, Dk]`` and ``o`` are in the model's own domain."""
         ...
 
 

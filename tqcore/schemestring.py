@@ -1,19 +1,22 @@
-"""Scheme strings: ``name`` or ``name:option=value,option=value``.
+"""Scheme strings: ``name`` or ``name:option=value,option=value``, or two joined by ``+``.
 
 A comma belongs to a value when what follows it is no ``option=``, so that
-``turboquant:skip=first2,last1,seed=7`` gives skip the value ``first2,last1``.
+``turboquant:skip=first2,last1,seed=7`` gives skip the value ``first2,last1``. Of
+``turboquant:skip=none+uniform:group_size=32`` the first stores the keys, the second the values.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from attrs import field, frozen
 
 from tqcore.errors import OptionError, ShapeError
 from tqcore.registry import Registry, registry
-from tqcore.spec import Kind, PolicySpec, SchemeInfo, SchemeSpec, ShapeCtx
-from tqcore.widths import Widths
+from tqcore.spec import POLICY_OPTIONS, Kind, PolicySpec, SchemeInfo, SchemeSpec, ShapeCtx
+from tqcore.widths import Side, Widths
 
 
 def _freeze(options: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
@@ -25,41 +28,100 @@ class SchemeChoice:
     """A scheme that a user asked for: declared, its options parsed, its widths checked.
 
     Hashable, so that a run resolves each layer once.
+
+    Args:
+        info: the scheme, of the keys where ``value`` is given.
+        options: parsed; those of ``POLICY_OPTIONS`` hold for keys and values alike.
+        widths: with the scheme's default filled in; as asked where there are two schemes, since
+            each has a default of its own (``sides`` has both filled in).
+        start: tokens a sequence must hold before anything is quantized.
+        value: another scheme for the values, under the same cache's options.
     """
 
     info: SchemeInfo
     options: tuple[tuple[str, Any], ...] = field(converter=_freeze)
     widths: Widths
     start: int = 0
+    value: SchemeChoice | None = None
 
     @property
     def policy(self) -> PolicySpec:
         """What stays dense."""
-        return self.info.policy(dict(self.options), self.start)
+        only: Side | None = "key" if self.value else None
+        return self.info.policy(dict(self.options), self.start, only)
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """Bits a value of keys and of values, before a fraction is spread over layers."""
+        key, value = self.widths.with_default(self.info.default_bits).sides()
+        return key, self.value.sides[1] if self.value else value
 
     @property
     def text(self) -> str:
         """The shortest scheme string that selects the same."""
-        defaults = self.info.parse_options({})
-        changed = [f"{k}={v}" for k, v in self.options if v != defaults[k]]
-        return self.info.name + (":" + ",".join(changed) if changed else "")
+        own = _text(self.info, self.options)
+        if self.value is None:
+            return own
+        values = [(k, v) for k, v in self.value.options if k not in _OF_CACHE]
+        return f"{own}+{_text(self.value.info, values)}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scheme's name, or that of the keys and that of the values."""
+        return (self.info.name, *(self.value.names if self.value else ()))
+
+    @property
+    def package(self) -> str:
+        """The distributions that declare what is named."""
+        return " and ".join(dict.fromkeys(map(registry().package_of, self.names)))
 
     def resolve(self, ctx: ShapeCtx) -> SchemeSpec:
         """Return the codecs of one layer."""
-        return self.info.resolve(self.widths, dict(self.options), ctx, self.start)
+        key, value = self, self.value
+        if value is None:
+            return key.info.resolve(key.widths, dict(key.options), ctx, key.start)
+        keys = key.info.resolve(key.widths, dict(key.options), ctx, key.start, "key")
+        values = value.info.resolve(value.widths, dict(value.options), ctx, value.start, "value")
+        return SchemeSpec(keys.key, values.value, keys.policy)
 
 
 PARTS: tuple[Kind, ...] = ("rotation", "codebook", "packer")
 
+_OF_CACHE = tuple(option.name for option in POLICY_OPTIONS)
+
+
+def _text(info: SchemeInfo, options: Iterable[tuple[str, Any]]) -> str:
+    defaults = info.parse_options({})
+    changed = [f"{k}={v}" for k, v in options if v != defaults[k]]
+    return info.name + (":" + ",".join(changed) if changed else "")
+
+
+_JOINT = re.compile(r"\+(?=\s*[A-Za-z])")
+"""A ``+`` before a letter; one before a digit belongs to a number."""
+
+
+def parts(text: str) -> list[str]:
+    """Split a scheme string into the schemes it names: one, or that of the keys and the values.
+
+    Raises:
+        OptionError: more than two, or something else than a string.
+    """
+    if not isinstance(text, str):
+        raise OptionError(f"a scheme is named by a string, not {text!r}: see `tqcore schemes`")
+    found = [part.strip() for part in _JOINT.split(text)]
+    if len(found) > 2:
+        raise OptionError(
+            f"scheme string {text!r}: {len(found)} schemes; write one, or KEYS+VALUES"
+        )
+    return found
+
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
-    """Split a scheme string into its name and options.
+    """Split the string of one scheme into its name and options.
 
     Raises:
         OptionError: an option without a name or a value, or given twice.
     """
-    if not isinstance(text, str):
-        raise OptionError(f"a scheme is named by a string, not {text!r}: see `tqcore schemes`")
     name, colon, rest = text.strip().partition(":")
     options: dict[str, str] = {}
     last = None
@@ -98,18 +160,48 @@ def choose(
     """
     if isinstance(text, SchemeChoice):
         return text
-    name, options = parse(text)
-    info = (known or registry()).scheme(name)
-    widths = Widths(bits, key_bits, value_bits).with_default(info.default_bits)
-    info.check_widths(widths)
     if not isinstance(start, int) or isinstance(start, bool) or start < 0:
         raise OptionError(f"quantized_kv_start={start!r}: expected a number of tokens, 0 or more")
-    parsed = info.parse_options(options)
-    info.policy(parsed, start)
-    choice = SchemeChoice(info, parsed, widths, start)
+    asked = Widths(bits, key_bits, value_bits)
+    where = known or registry()
+    first, *second = parts(text)
+    info, options = _scheme(first, where)
+    if second:
+        value = _of_values(second[0], asked, start, options, where)
+        choice = SchemeChoice(info, options, asked, start, value)
+        _check(choice, "key")
+        _check(value, "value")
+    else:
+        choice = SchemeChoice(info, options, asked.with_default(info.default_bits), start)
+        _check(choice)
     if known is None:
         _check_parts(choice)
     return choice
+
+
+def _scheme(text: str, known: Registry) -> tuple[SchemeInfo, dict[str, Any]]:
+    name, options = parse(text)
+    info = known.scheme(name)
+    return info, info.parse_options(options)
+
+
+def _of_values(
+    text: str, asked: Widths, start: int, of_keys: dict[str, Any], known: Registry
+) -> SchemeChoice:
+    for option in _OF_CACHE:
+        if option in parse(text)[1]:
+            raise OptionError(
+                f"scheme {text!r} of the values: {option} belongs to the whole cache; "
+                "give it to the scheme of the keys, before the +"
+            )
+    info, options = _scheme(text, known)
+    return SchemeChoice(info, {**options, **{k: of_keys[k] for k in _OF_CACHE}}, asked, start)
+
+
+def _check(choice: SchemeChoice, only: Side | None = None) -> None:
+    info = choice.info
+    info.check_widths(choice.widths.with_default(info.default_bits), only)
+    info.policy(dict(choice.options), choice.start, only)
 
 
 def _check_parts(choice: SchemeChoice) -> None:

@@ -16,7 +16,7 @@ from attrs import validators as v
 
 from tqcore.errors import OptionError, PluginError, TqcoreError, WidthError, suggest
 from tqcore.layers import all_widths, layer_widths, skipped
-from tqcore.widths import Widths
+from tqcore.widths import Side, Widths
 
 API_VERSION = 1
 """Version of the hook and interface contract. Plugins declare the one they were written for."""
@@ -189,6 +189,8 @@ class PolicySpec:
         sinks: tokens at the start of each sequence that stay dense.
         window: most recent tokens that stay dense.
         rotating: smallest sliding window that is packed; a smaller one has little to give.
+        arrays: layers of models that compute attention themselves: ``packed`` and handed out as
+            arrays, or ``dense``.
         start: tokens a sequence must hold before anything is quantized.
     """
 
@@ -197,6 +199,7 @@ class PolicySpec:
     sinks: int = field(default=0, validator=v.ge(0))
     window: int = field(default=0, validator=v.ge(0))
     rotating: int = field(default=512, validator=v.ge(0))
+    arrays: str = "packed"
     start: int = field(default=0, validator=v.ge(0))
 
     def to_dict(self) -> dict[str, Any]:
@@ -236,6 +239,13 @@ POLICY_OPTIONS = (
     Option("sinks", "int", 0, "tokens at the start of each sequence that stay dense"),
     Option("window", "int", 0, "most recent tokens that stay dense"),
     Option("rotating", "int", 512, "smallest sliding window that is packed, in tokens"),
+    Option(
+        "arrays",
+        "str",
+        "packed",
+        "layers of models that compute attention themselves: handed out as arrays, or dense",
+        choices=("packed", "dense"),
+    ),
 )
 """Options that every scheme takes: they belong to the cache, not to the codec."""
 
@@ -289,8 +299,8 @@ class SchemeInfo:
         defaults = {**{o.name: o.default for o in known.values()}, "skip": self.skip}
         return {name: known[name].parse(given.get(name, value)) for name, value in defaults.items()}
 
-    def check_widths(self, widths: Widths) -> None:
-        """Check every width that was asked for.
+    def check_widths(self, widths: Widths, only: Side | None = None) -> None:
+        """Check every width that was asked for; ``only`` checks that side's alone.
 
         Raises:
             WidthError: outside the scheme's range, or not one it stores.
@@ -298,6 +308,8 @@ class SchemeInfo:
         low, high = self.bits_range
         key, value = widths.sides()
         for side, bits in (("key", key), ("value", value)):
+            if only not in (None, side):
+                continue
             if not low <= bits <= high:
                 raise WidthError(
                     f"{side} width {bits:g}: scheme {self.name!r} stores {low:g} to {high:g} bits"
@@ -315,6 +327,7 @@ class SchemeInfo:
         options: Mapping[str, object] | None = None,
         ctx: ShapeCtx | None = None,
         start: int = 0,
+        only: Side | None = None,
     ) -> SchemeSpec:
         """Return the codecs of one layer.
 
@@ -323,6 +336,7 @@ class SchemeInfo:
             options: option values, parsed or as text.
             ctx: layer and shapes.
             start: tokens a sequence must hold before anything is quantized.
+            only: the side that this scheme stores; another one stores the other.
 
         Raises:
             OptionError, WidthError: as ``parse_options`` and ``check_widths``.
@@ -332,10 +346,11 @@ class SchemeInfo:
         widths = widths.with_default(self.default_bits)
         parsed = self.parse_options(options or {})
         ctx = ctx or ShapeCtx()
-        policy = self.policy(parsed, start)
+        policy = self.policy(parsed, start, only)
         if own := layer_widths(policy.layers, ctx.layer):
             widths = Widths(None, *own)
-        self.check_widths(widths)
+        widths = widths.only(only) if only else widths
+        self.check_widths(widths, only)
         try:
             spec = import_target(self.target)(widths, parsed, ctx)
         except TqcoreError:
@@ -351,8 +366,10 @@ class SchemeInfo:
             )
         return SchemeSpec(spec.key, spec.value, policy)
 
-    def policy(self, options: Mapping[str, Any], start: int = 0) -> PolicySpec:
-        """Return the policy that parsed options ask for.
+    def policy(
+        self, options: Mapping[str, Any], start: int = 0, only: Side | None = None
+    ) -> PolicySpec:
+        """Return the policy that parsed options ask for; ``only`` as for ``resolve``.
 
         Raises:
             OptionError: a count below 0, or terms that ``skip`` and ``layers`` do not know.
@@ -363,7 +380,7 @@ class SchemeInfo:
                 raise OptionError(f"option {name}={options[name]}: tokens are counted from 0")
         skipped(options["skip"], 0, 3)
         for key, value in all_widths(options["layers"]):
-            self.check_widths(Widths(None, key, value))
+            self.check_widths(Widths(None, key, value), only)
         return PolicySpec(
             **{option.name: options[option.name] for option in POLICY_OPTIONS}, start=start
         )

@@ -8,10 +8,13 @@ other fraction is met on average over the whole cache.
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from attrs import evolve, field, frozen
 
 from tqcore.errors import WidthError
+
+Side = Literal["key", "value"]
 
 
 def _finite(bits: float | None) -> float | None:
@@ -39,6 +42,11 @@ class Widths:
     def with_default(self, bits: float) -> Widths:
         """Return these widths with ``bits`` as the overall one when none was given."""
         return self if self.bits is not None else evolve(self, bits=bits)
+
+    def only(self, side: Side) -> Widths:
+        """Return the widths as one side sees them: its own one, else the overall one."""
+        own = self.key if side == "key" else self.value
+        return Widths(self.bits) if own is None else Widths(None, own, own)
 
     def sides(self, floor_keys: bool = True) -> tuple[float, float]:
         """Return the key and value widths.

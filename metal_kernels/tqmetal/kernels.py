@@ -18,6 +18,28 @@ Backend = Literal["metal", "cuda"]
 Launch = Callable[..., list[mx.array]]
 """A kernel object: ``launch(inputs=, template=, grid=, threadgroup=, output_shapes=, ...)``."""
 
+HEADERS = ("u32le.h", "share.h", "team.h", "codes.h", "encode.h")
+"""What kernels share, in the order in which it is included."""
+
+KEYS = ("key_words", "key_scales", "key_biases", "key_levels")
+VALUES = ("value_words", "value_scales", "value_biases", "value_levels")
+KEY_TABLES = ("key_signs", "key_levels", "key_bounds")
+VALUE_TABLES = ("value_signs", "value_levels", "value_bounds")
+MASK = ("mask", "padding", "place")
+
+ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "dequantize": (("words", "scales", "biases", "levels"), ("out",)),
+    "decode": (("q", "key_signs", *KEYS, *VALUES, *MASK, "factors"), ("parts", "tops", "sums")),
+    "encode": (
+        ("keys", "values", *KEY_TABLES, *VALUE_TABLES, "limits"),
+        ("key_words", "key_scale", "value_words", "value_scale"),
+    ),
+    "score": (("q", "key_signs", *KEYS, "factors"), ("logits",)),
+    "mix": (("weights", *VALUES), ("parts",)),
+    "merge": (("parts", "tops", "sums", "signs"), ("o", "m", "l")),
+}
+"""Inputs and outputs of each kernel."""
+
 
 @functools.cache
 def read(name: str) -> str:
@@ -27,24 +49,25 @@ def read(name: str) -> str:
 
 def header(backend: Backend) -> str:
     """Return what precedes a kernel: the backend's prelude, then the shared functions."""
-    return read(f"prelude_{backend}.h") + read("u32le.h")
+    return "".join(map(read, (f"prelude_{backend}.h", *HEADERS)))
 
 
 @functools.cache
-def dequantize(backend: Backend) -> Launch:
-    """Return the kernel of ``src/dequantize.metal``.
+def kernel(name: str, backend: Backend) -> Launch:
+    """Return the kernel of ``src/<name>.metal``.
 
     Raises:
         RuntimeError: this build of MLX has no such backend; Metal says so when called.
     """
     build = mx.fast.metal_kernel if backend == "metal" else mx.fast.cuda_kernel
-    kernel = build(
-        name="tq_dequantize",
-        input_names=["words", "scale", "levels"],
-        output_names=["out"],
-        source=read("dequantize.metal"),
+    inputs, outputs = ARRAYS[name]
+    made = build(
+        name=f"tq_{name}",
+        input_names=inputs,
+        output_names=outputs,
+        source=read(f"{name}.metal"),
         header=header(backend),
-        # The kernel reads strided views: a copy would cost more than the decoding.
+        # The kernels read strided views: a copy would cost more than the work itself.
         ensure_row_contiguous=False,
     )
-    return cast(Launch, kernel)
+    return cast(Launch, made)

@@ -1,95 +1,218 @@
-"""The probe: a kernel is compared with the portable decode before it is trusted.
+"""The probe: a kernel is compared with the portable one before it is trusted.
 
 MLX compiles a kernel when its result is evaluated, deep inside a model's step, where a
-failure could no longer be answered by another kernel. So each variant (head dimension and
-width) decodes a few random rows first. The rows are constants: nothing here depends on what
-``mx.compile`` may be tracing, and evaluating them is allowed even then.
+failure could no longer be answered by another kernel. So each variant (what is stored, head
+dimensions, shape of the call) runs on a few random rows first. The rows are constants: nothing
+here depends on what ``mx.compile`` may be tracing, and evaluating them is allowed even then.
 """
 
 from __future__ import annotations
 
+import functools
 import logging
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec
+from tqcore.protocols import EncodedSegment, Partial
+from tqcore.select import EncodeRequest, KernelRequest, SideSpec
 from tqcore.spec import CodecSpec
-from tqmetal.dequantize import decode_rotated, table_of
-from tqmetal.kernels import Backend, dequantize
+from tqmetal.decode import attend_unrotated, launches
+from tqmetal.dequantize import decode_rotated
+from tqmetal.encode import encode
+from tqmetal.kernels import Backend, kernel
+from tqmetal.sides import Side, side_of
+from tqplugins.affine.device import AffineCodebook, RawPacker
 from tqplugins.bitpack.device import BitPacker
+from tqplugins.hadamard.device import HadamardRotation
 from tqplugins.identity.device import IdentityRotation
+from tqplugins.kernels_mlx.device import PortableKernel
 from tqplugins.lut.device import LutCodebook
 
-TOLERANCE = 1e-6
+EXACT = 1e-6
 """Relative; both sides are one float32 product, and a wrong code is off by far more."""
+
+CLOSE = 5e-3
+"""Of the largest value: sums in another order, and CUDA's TF32 in the portable kernel."""
+
+FLIPS = 0.01
+"""Share of the codes that rounding may put on the other side of a boundary."""
+
+TOKENS = 13
+BATCH, HEADS = 2, 2
 
 log = logging.getLogger("tqcore.kernels")
 
 
 class Probes:
-    """Which variants of the kernel are known to be right on this device.
+    """Which variants of a kernel are known to be right on this device.
 
     The first failure settles it: no variant is trusted from then on.
 
     Args:
         kernel: name of the kernel that asks, for the log.
-        backend: which of the two kernels is probed.
     """
 
-    def __init__(self, kernel: str, backend: Backend) -> None:
+    def __init__(self, kernel: str) -> None:
         self.kernel = kernel
-        self.backend = backend
         self.failure: str | None = None
-        self._passed: set[tuple[int, float]] = set()
+        self._passed: set[Hashable] = set()
 
-    def fails(self, dim: int, bits: float) -> str | None:
-        """Return why the kernel is not trusted with vectors of ``dim`` at ``bits``, or None."""
-        if self.failure is None and (dim, bits) not in self._passed:
+    def fails(self, probe: Callable[..., None], *variant: Hashable) -> str | None:
+        """Return why the kernel is not trusted with ``variant``, or None.
+
+        Args:
+            probe: raises where the kernel is wrong; called as ``probe(*variant)``.
+            variant: what makes the kernel another program.
+        """
+        if self.failure is None and (probe, variant) not in self._passed:
             try:
-                probe(self.backend, dim, bits)
-                self._passed.add((dim, bits))
+                probe(*variant)
+                self._passed.add((probe, variant))
             except Exception as error:  # the device's compiler and driver raise what they like
-                self.failure = f"{dim} values at {bits:g} bits: {error}"
-                log.warning("kernel %s failed its probe, %s", self.kernel, self.failure)
+                self.failure = f"failed its probe: {_named(variant)}: {error}"
+                log.warning("kernel %s %s", self.kernel, self.failure)
         return self.failure
 
 
-def probe(backend: Backend, dim: int, bits: float) -> None:
+def probe_dequantize(backend: Backend, spec: SideSpec) -> None:
     """Decode random rows, strided as a cache's are, and compare with the portable decode.
 
     Raises:
         RuntimeError: the results differ, or the kernel does not compile or run.
     """
-    codec = _codec(dim, bits)
-    table = table_of(codec)
-    assert table is not None
-    planes = [plane[:, :, 3:10] for plane in _rows(codec)]
-    came = decode_rotated(dequantize(backend), planes, table)
+    codec, side = _codec(spec)
+    planes = _rows(codec, 20)
+    came = decode_rotated(kernel("dequantize", backend), planes, side)
     expected = codec.decode_rotated(planes)
+    # An affine value is a sum, in which the device may fuse the product.
+    slack = EXACT * mx.abs(expected).max() if side.group else 0
+    _compare(came, expected, EXACT * mx.abs(expected) + slack, "decoded values")
+
+
+def probe_decode(backend: Backend, request: KernelRequest) -> None:
+    """Attend with the fused kernels as ``probe_attend`` does.
+
+    Raises:
+        RuntimeError: the results differ, or the kernel does not compile or run.
+    """
+    probe_attend(functools.partial(attend_unrotated, launches(backend)), request, CLOSE)
+
+
+def probe_attend(attend: Callable[..., Partial], request: KernelRequest, close: float) -> None:
+    """Attend to random rows, strided as a cache's are, and compare with the portable kernel.
+
+    Args:
+        attend: as ``decode.attend_unrotated`` with its first argument filled in.
+        request: what is asked.
+        close: tolerance, of the largest value.
+
+    Raises:
+        RuntimeError: the results differ, or the kernel does not compile or run.
+    """
+    (key, key_side), (value, value_side) = _codec(request.key), _codec(request.value)
+    planes = _rows(key, 21), _rows(value, 22)
+    rng = np.random.default_rng(23)
+    shape = (BATCH, HEADS * request.gqa, request.q_len, key.dim)
+    q = mx.array(rng.standard_normal(shape, dtype=np.float32)).astype(getattr(mx, request.dtype))
+    mask = _mask(request, rng)
+    options: dict[str, Any] = {"scale": 0.1, "softcap": 3.0 if request.softcap else None}
+    segment, sides = EncodedSegment(*planes, key, value), (key_side, value_side)
+    came = attend(q, segment, sides, mask, parts=2, **options)
+    rotated = key.rotation.forward(q.astype(mx.float32))
+    expected = PortableKernel().attend(rotated, segment, mask, **options)
+    expected = expected._replace(o=value.rotation.inverse(expected.o))
+    for name, a, b in zip(("o", "m", "l"), came, expected, strict=True):
+        _compare(a, b, close * mx.abs(b).max(), f"values of {name}")
+
+
+def probe_encode(backend: Backend, request: EncodeRequest) -> None:
+    """Encode random rows and compare what they decode to with the codecs' own planes.
+
+    A few codes may differ: a value between two levels may be rounded to either side.
+
+    Raises:
+        RuntimeError: the results differ, or the kernel does not compile or run.
+    """
+    rng = np.random.default_rng(24)
+    dtype = getattr(mx, request.dtype)
+    codecs = request.key, request.value
+    k, v = (
+        mx.array(rng.standard_normal((BATCH, HEADS, TOKENS, codec.dim), np.float32)).astype(dtype)
+        for codec in codecs
+    )
+    came = encode(kernel("encode", backend), k, v, *codecs)
+    for name, codec, x, planes in zip(("keys", "values"), codecs, (k, v), came, strict=True):
+        a, b = codec.decode_rotated(planes), codec.decode_rotated(codec.encode(x))
+        mx.eval(a, b)
+        wrong = 1 - float((mx.abs(a - b) <= CLOSE * mx.abs(b).max()).mean())
+        if not wrong <= FLIPS:
+            raise RuntimeError(f"{wrong:.1%} of the {name} are encoded to something else")
+
+
+def _mask(request: KernelRequest, rng: np.random.Generator) -> SegmentMask:
+    if request.mask == "array":
+        visible = rng.random((BATCH, 1, request.q_len, TOKENS)) < 0.8
+        visible[..., 0] = True
+        return SegmentMask("array", array=mx.array(visible))
+    return SegmentMask("causal" if request.mask == "causal" else "none", TOKENS - request.q_len)
+
+
+def _compare(came: mx.array, expected: mx.array, tolerance: mx.array, what: str) -> None:
     mx.eval(came, expected)
     # Count what is right: an output that is not a number compares as false.
-    right = int((mx.abs(came - expected) <= TOLERANCE * mx.abs(expected)).sum())
+    right = int((mx.abs(came - expected) <= tolerance).sum())
     if right != expected.size:
-        raise RuntimeError(f"{expected.size - right} of {expected.size} decoded values are wrong")
+        raise RuntimeError(f"{expected.size - right} of {expected.size} {what} are wrong")
 
 
-def _codec(dim: int, bits: float) -> Codec:
-    spec = CodecSpec("identity", "probe", "u32le", bits)
-    book: Any = LutCodebook(dim, bits, "norm", _levels)
-    packer: Any = BitPacker(book.runs)
-    return Codec(spec, IdentityRotation(dim, 0), book, packer)
+def _codec(spec: SideSpec) -> tuple[Codec, Side]:
+    """Return a codec that stores what ``spec`` says, and how to read it."""
+    packer: Any
+    book: Any
+    rotation: Any = IdentityRotation(spec.dim, 0)
+    if spec.decode_kind == "affine":
+        book = AffineCodebook(spec.dim, spec.bits)
+        packer = RawPacker(book.runs)
+    else:
+        # What is rotated usually is so by Hadamard, which the kernels do themselves where they can.
+        rotation = HadamardRotation(spec.dim, 0)
+        book = LutCodebook(spec.dim, spec.bits, "norm", _levels)
+        packer = BitPacker(book.runs)
+    codec = Codec(CodecSpec("identity", "probe", "probe", spec.bits), rotation, book, packer)
+    side = side_of.__wrapped__(codec)
+    assert side is not None
+    return codec, side
 
 
 def _levels(dim: int, bits: int) -> NDArray[np.float64]:
     return np.asarray((np.arange(2**bits) - (2**bits - 1) / 2) / 2**bits)
 
 
-def _rows(codec: Codec) -> list[mx.array]:
-    """Return random words and scales, ``[2, 2, 13, ...]``: every bit pattern is a valid row."""
-    rng = np.random.default_rng(20)
-    width = codec.planes[0].shape[0]
-    words = rng.integers(0, 2**32, (2, 2, 13, width), dtype=np.uint32)
-    return [mx.array(words), mx.array(rng.integers(0, 2**16, (2, 2, 13), dtype=np.uint16))]
+def _rows(codec: Codec, seed: int) -> list[mx.array]:
+    """Return encoded random rows ``[B, H, TOKENS, ...]``, cut out of more."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((BATCH, HEADS, TOKENS + 6, codec.dim), dtype=np.float32)
+    return [plane[:, :, 3 : 3 + TOKENS] for plane in codec.encode(mx.array(x))]
+
+
+def _named(variant: tuple[Hashable, ...]) -> str:
+    spec = variant[-1]
+    if isinstance(spec, KernelRequest):
+        sides = f"{_side(spec.key)}, {_side(spec.value)}"
+        return f"{sides}, {spec.gqa} x {spec.q_len} queries, mask {spec.mask}"
+    if isinstance(spec, EncodeRequest):
+        specs = (
+            f"{codec.dim} values at {codec.spec.bits:g} bits" for codec in (spec.key, spec.value)
+        )
+        return "encoding " + ", ".join(specs)
+    return _side(spec) if isinstance(spec, SideSpec) else str(spec)
+
+
+def _side(spec: SideSpec) -> str:
+    return f"{spec.dim} values at {spec.bits:g} bits"

@@ -1,111 +1,80 @@
-"""Score kernels whose blocks are decoded on the GPU by one dispatch.
+"""Calling the score and the mix kernels: attention in two steps, with the logits in between.
 
-Attention itself is the portable block loop; what changes is how a block is fetched. The
-portable decode writes codes, levels and scaled levels, one after the other; the kernel reads
-the packed words and writes the vectors.
+For whoever needs the logits or the weights themselves; ``decode.py`` keeps both on the chip.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from typing import ClassVar
-
 import mlx.core as mx
 
-from tqcore.attention.blocks import Cut, attend_blocks
-from tqcore.attention.mask import SegmentMask
-from tqcore.codec import Codec
-from tqcore.protocols import EncodedSegment, Partial, Planes
-from tqcore.select import KernelRequest, SideSpec
-from tqmetal.dequantize import decode_rotated, table_of
-from tqmetal.kernels import Backend, dequantize
-from tqmetal.probe import Probes
-from tqplugins.bitpack.layout import LAYOUT
-
-DECODE_KIND = "lut"
-
-log = logging.getLogger("tqcore.kernels")
+from tqcore.protocols import Planes
+from tqmetal.decode import factors, unused_signs
+from tqmetal.kernels import Backend, Launch, kernel
+from tqmetal.sides import Side
+from tqmetal.tiling import splits, tiling
 
 
-class BlockKernel:
-    """What both backends share; a subclass names its device."""
+def score(
+    q: mx.array,
+    keys: Planes,
+    side: Side,
+    *,
+    scale: float,
+    backend: Backend,
+    launch: Launch | None = None,
+) -> mx.array:
+    """Return the logits, float32 ``[B, Hq, L, T]``: scaled, without soft-cap or mask.
 
-    name: ClassVar[str]
-    backend: ClassVar[Backend]
-    priority: ClassVar[int] = 10
-    lazy: ClassVar[bool] = True
-
-    def __init__(self) -> None:
-        self.probes = Probes(self.name, self.backend)
-
-    def refuses(self, request: KernelRequest) -> list[str]:
-        """Return every reason why ``request`` is not served.
-
-        When nothing else speaks against it, the kernel is compiled and probed, once a variant.
-        """
-        reasons = []
-        if request.device != self.backend:
-            reasons.append(f"runs on {self.backend}, this is {request.device}")
-        for side, spec in (("keys", request.key), ("values", request.value)):
-            reasons += _unreadable(side, spec)
-        if reasons:
-            return reasons
-        for spec in (request.key, request.value):
-            if failure := self.probes.fails(spec.dim, spec.bits):
-                return [f"failed its probe: {failure}"]
-        return []
-
-    def attend(
-        self,
-        q: mx.array,
-        segment: EncodedSegment,
-        mask: SegmentMask,
-        *,
-        scale: float,
-        softcap: float | None = None,
-    ) -> Partial:
-        """Attend with rotated queries ``[B, Hq, L, Dk']``; see ``ScoreKernel.attend``."""
-        keys, values, key_codec, value_codec = segment
-        decode_keys, decode_values = self._decoder(key_codec), self._decoder(value_codec)
-
-        def fetch(cut: Cut) -> tuple[mx.array, mx.array]:
-            return decode_keys(cut(keys)), decode_values(cut(values))
-
-        tokens, heads, dim = keys[0].shape[2], keys[0].shape[1], value_codec.dim_out
-        return attend_blocks(q, fetch, tokens, heads, dim, mask, scale=scale, softcap=softcap)
-
-    def _decoder(self, codec: Codec) -> Callable[[Planes], mx.array]:
-        """Return what decodes the codec's planes: the kernel, if it can read them."""
-        table = table_of(codec)
-        if table is None:
-            # A request does not say how a stranger's look-up codebook splits its widths.
-            log.debug("%s: %s is decoded by MLX operations", self.name, codec.spec.codebook)
-            return codec.decode_rotated
-        launch = dequantize(self.backend)
-        return lambda planes: decode_rotated(launch, planes, table)
+    Args:
+        q: rotated queries, float32 ``[B, Hq, L, Dk]`` of any strides.
+        keys: planes ``[B, H, T, ...]`` of any strides, at least one token.
+        side: how to read them.
+        scale: of the logits.
+        backend, launch: where it runs; the kernel, if not the backend's own.
+    """
+    batch, q_heads, q_len, _ = q.shape
+    heads, tokens = keys[0].shape[1:3]
+    plan = tiling(backend, side, side, q_heads // heads * q_len)
+    tiles = -(-(q_heads // heads * q_len) // plan.rows)
+    parts = splits(backend, tokens, tiles * heads * batch)
+    (logits,) = (launch or kernel("score", backend))(
+        inputs=[q, unused_signs(), *side.arrays(keys), factors(scale, None)],
+        template=[*side.constants("K"), *plan.constants(), ("KROTATED", 0)],
+        grid=(32 * plan.simdgroups * parts * tiles, heads, batch),
+        threadgroup=(32 * plan.simdgroups, 1, 1),
+        output_shapes=[(batch, q_heads, q_len, tokens)],
+        output_dtypes=[mx.float32],
+    )
+    return logits
 
 
-class MetalBlockKernel(BlockKernel):
-    """On Apple GPUs."""
+def mix(
+    weights: mx.array,
+    values: Planes,
+    side: Side,
+    *,
+    backend: Backend,
+    launch: Launch | None = None,
+) -> mx.array:
+    """Return weighted sums of rotated values, float32 ``[B, Hq, L, Dv]``.
 
-    name: ClassVar[str] = "metal-blocks"
-    backend: ClassVar[Backend] = "metal"
-
-
-class CudaBlockKernel(BlockKernel):
-    """On NVIDIA GPUs; the same kernel text."""
-
-    name: ClassVar[str] = "cuda-blocks"
-    backend: ClassVar[Backend] = "cuda"
-
-
-def _unreadable(side: str, spec: SideSpec) -> list[str]:
-    reasons = []
-    if spec.layout != LAYOUT:
-        reasons.append(f"{side} have layout {spec.layout}, it reads {LAYOUT}")
-    if spec.decode_kind != DECODE_KIND:
-        reasons.append(f"{side} decode by {spec.decode_kind}, it decodes by {DECODE_KIND}")
-    if not 1 <= spec.bits <= 8:
-        reasons.append(f"{side} have {spec.bits:g} bits, it reads 1 to 8")
-    return reasons
+    Args:
+        weights: float32 ``[B, Hq, L, T]`` of any strides.
+        values: planes ``[B, H, T, ...]`` of any strides, at least one token.
+        side: how to read them.
+        backend, launch: where it runs; the kernel, if not the backend's own.
+    """
+    batch, q_heads, q_len, tokens = weights.shape
+    heads = values[0].shape[1]
+    plan = tiling(backend, side, side, q_heads // heads * q_len)
+    tiles = -(-(q_heads // heads * q_len) // plan.rows)
+    parts = splits(backend, tokens, tiles * heads * batch)
+    (sums,) = (launch or kernel("mix", backend))(
+        inputs=[weights, *side.arrays(values)],
+        template=[*side.constants("V"), *plan.constants()],
+        grid=(32 * plan.simdgroups * parts * tiles, heads, batch),
+        threadgroup=(32 * plan.simdgroups, 1, 1),
+        output_shapes=[(batch, q_heads, q_len, parts, side.dim)],
+        output_dtypes=[mx.float32],
+    )
+    return sums.sum(axis=3)

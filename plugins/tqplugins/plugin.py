@@ -5,12 +5,22 @@ from __future__ import annotations
 from tqcore.hookspecs import hookimpl
 from tqcore.spec import Component, Kind, Option, SchemeInfo
 
-SCALE_HELP = (
+_SCALE = (
     "what the stored scale makes exact: the norm, the squared error, or inner products; "
     "auto: mse below 3 bits, else unbiased"
 )
-SEARCH_HELP = "sizes each vector is encoded at, the best kept: less error, slower encoding"
-ROTATION_OPTIONS = (
+_SEARCH = "sizes each vector is encoded at, the best kept: less error, slower encoding"
+
+
+def _both(kind: Kind, name: str, place: str, attr: str, summary: str) -> list[Component]:
+    """Return a part and the float64 oracle beside it."""
+    return [
+        Component(kind, name, f"tqplugins.{place}.device:{attr}", "mlx", summary),
+        Component(kind, name, f"tqplugins.{place}.naive:Naive{attr}", "numpy", summary),
+    ]
+
+
+_ROTATION = (
     Option("seed", "int", 0, "seed of the key rotation; values use the next one"),
     Option("rotation", "str", "hadamard", "a registered rotation"),
     Option(
@@ -20,14 +30,7 @@ ROTATION_OPTIONS = (
         "rounds of the hadamard rotation; 0: one, or three where head_dim needs several blocks",
     ),
 )
-
-
-def _both(kind: Kind, name: str, place: str, attr: str, summary: str) -> list[Component]:
-    """Return a part and the float64 oracle beside it."""
-    return [
-        Component(kind, name, f"tqplugins.{place}.device:{attr}", "mlx", summary),
-        Component(kind, name, f"tqplugins.{place}.naive:Naive{attr}", "numpy", summary),
-    ]
+"""Options of the schemes that rotate."""
 
 
 @hookimpl
@@ -83,6 +86,13 @@ def tqcore_codebooks() -> list[Component]:
             "trellis",
             "TrellisCodebook",
             "trellis-coded quantization: twice the levels of the width, by a tail-biting path",
+        ),
+        *_both(
+            "codebook",
+            "beta-lloyd-max-qjl",
+            "qjl",
+            "QjlCodebook",
+            "a bit less of those levels, and a one-bit sketch of what they leave over",
         ),
         *_both(
             "codebook",
@@ -143,21 +153,47 @@ def tqcore_schemes() -> list[SchemeInfo]:
             name="turboquant",
             target="tqplugins.schemes.turboquant:resolve",
             options=(
-                Option("scale", "str", "auto", SCALE_HELP, ("auto", "norm", "mse", "unbiased")),
-                *ROTATION_OPTIONS,
-                Option("search", "int", 1, SEARCH_HELP),
+                Option("scale", "str", "auto", _SCALE, ("auto", "norm", "mse", "unbiased")),
+                *_ROTATION,
+                Option("search", "int", 1, _SEARCH),
             ),
             default_bits=3.5,
             skip="last",
             summary="random rotation, Lloyd-Max levels, bit packing (arXiv 2504.19874)",
         ),
         SchemeInfo(
+            name="turboquant-prod",
+            target="tqplugins.schemes.turboquant_prod:resolve",
+            options=(
+                Option(
+                    "scale",
+                    "str",
+                    "unbiased",
+                    "what the stored length of a key's sketch makes exact: the norm, as in the "
+                    "paper, the squared error, or inner products",
+                    choices=("norm", "mse", "unbiased"),
+                ),
+                Option(
+                    "sketch",
+                    "str",
+                    "hadamard",
+                    "the projection: fast and orthogonal, or the paper's",
+                    choices=("hadamard", "gaussian"),
+                ),
+                *_ROTATION,
+            ),
+            bits_range=(2, 8),
+            default_bits=4,
+            skip="last",
+            summary="turboquant with a one-bit sketch of each key's residual (Algorithm 2)",
+        ),
+        SchemeInfo(
             name="pair",
             target="tqplugins.schemes.trained:resolve_pair",
             options=(
-                Option("scale", "str", "auto", SCALE_HELP, ("auto", "mse", "unbiased")),
-                *ROTATION_OPTIONS,
-                Option("search", "int", 8, SEARCH_HELP),
+                Option("scale", "str", "auto", _SCALE, ("auto", "mse", "unbiased")),
+                *_ROTATION,
+                Option("search", "int", 8, _SEARCH),
             ),
             bits_range=(1, 4),
             default_bits=3.5,
@@ -169,9 +205,9 @@ def tqcore_schemes() -> list[SchemeInfo]:
             name="trellis",
             target="tqplugins.schemes.trained:resolve_trellis",
             options=(
-                Option("scale", "str", "auto", SCALE_HELP, ("auto", "mse", "unbiased")),
-                *ROTATION_OPTIONS,
-                Option("search", "int", 8, SEARCH_HELP),
+                Option("scale", "str", "auto", _SCALE, ("auto", "mse", "unbiased")),
+                *_ROTATION,
+                Option("search", "int", 8, _SEARCH),
                 Option("states", "int", 4, "states of the trellis: 4, or 8 for less error"),
             ),
             bits_range=(1, 5),

@@ -48,7 +48,9 @@ def segmented(q, k, v, cuts, mask, scale, softcap=None, sinks=None):
     st.integers(9, 150), st.sampled_from([None, "causal", "bool", "additive"]),
     st.sampled_from([None, 5.0]), st.booleans(), st.data(),
 )  # fmt: skip
-def test_equals_the_formula(batch, heads, gqa, q_len, tokens, kind, softcap, with_sinks, data):
+def test_field_case_30_masked_scores_equal_dense_attention(
+    batch, heads, gqa, q_len, tokens, kind, softcap, with_sinks, data
+):
     q, k, v = draw(7, batch, heads, gqa, q_len, tokens, 16)
     cuts = data.draw(st.lists(st.integers(0, tokens), max_size=3))
     rng = np.random.default_rng(1)

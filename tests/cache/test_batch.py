@@ -133,3 +133,20 @@ def test_nothing_is_encoded_twice_when_rows_move(monkeypatch):
     batch.extend(BatchQuantizedKVCache.merge(singles[:1]))
     batch.extract(1)
     batch.trim(2)
+
+
+@pytest.mark.parametrize("change", ["reorder", "extend"])
+def test_rows_change_after_every_token_was_trimmed(change):
+    batch = BatchQuantizedKVCache([0], "turboquant", 4)
+    batch.update_and_fetch(*kv(1, 3))
+    batch.trim(3)
+    if change == "reorder":
+        batch.reorder([0, 0])
+    else:
+        batch.extend(BatchQuantizedKVCache([0], "turboquant", 4))
+    new = kv(2, 2)
+    batch.update_and_fetch(*new)
+    alone = BatchQuantizedKVCache([0, 0], "turboquant", 4)
+    alone.update_and_fetch(*new)
+    for one, other in zip(batch.dequantize(), alone.dequantize(), strict=True):
+        assert mx.array_equal(one, other)

@@ -16,7 +16,7 @@ class BatchMachine(RuleBasedStateMachine):
     """The model is a list of rows, each a single-sequence cache that was fed its own tokens."""
 
     @initialize(
-        scheme=st.sampled_from(["turboquant", "uniform"]),
+        scheme=st.sampled_from(["turboquant", "turboquant-prod", "uniform"]),
         bits=st.sampled_from([2, 4]),
         start=st.sampled_from([0, 0, 12]),
         sinks=st.sampled_from([0, 4]),

@@ -131,6 +131,7 @@ def test_a_long_prompt_attends_in_blocks_of_queries():
 
 
 def test_causal_blocks_that_nobody_sees_are_not_fetched(monkeypatch):
+    monkeypatch.setenv("TQCORE_KERNEL", "portable")
     monkeypatch.setattr(blocks, "BUDGET", 1)
     cache, keys, values = filled(640)
     codec = cache.tokens.codecs[0]
@@ -180,6 +181,7 @@ def test_a_strangers_kernel_does_not_stop_the_others():
 @pytest.mark.parametrize("attend", [Raises().attend, lambda *a, **k: None])
 def test_a_kernel_that_fails_is_named(monkeypatch, attend):
     cache, keys, values = filled()
+    monkeypatch.setenv("TQCORE_KERNEL", "portable")
     portable = next(kernel for kernel in select.kernels() if kernel.name == "portable")
     monkeypatch.setattr(type(portable), "attend", attend)
     with pytest.raises(KernelError, match="'portable' failed"):

@@ -31,7 +31,10 @@ def saved(tmp_path):
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16, mx.float32])
-@pytest.mark.parametrize("scheme", ["turboquant", "uniform", "turboquant:sinks=4,window=8"])
+@pytest.mark.parametrize(
+    "scheme",
+    ["turboquant", "turboquant-prod", "uniform", "turboquant:sinks=4,window=8+uniform"],
+)
 def test_field_case_17_loaded_caches_decode_bit_for_bit(tmp_path, scheme, dtype):
     """The last layer is dense, and comes back as what it was."""
     caches = filled(scheme, dtype)

@@ -62,8 +62,9 @@ class WindowMachine(RuleBasedStateMachine):
     def check(self, got, queries):
         for i, row in enumerate(self.rows):
             want = row.attend(queries[i : i + 1], self.window)
-            # 8 bits move an output of this size by less
-            np.testing.assert_allclose(np.array(got[i : i + 1]), want, atol=0.03)
+            # 8 bits move an output by 0.035 at the worst seen, one token too many or too few
+            # by 0.07 at the least
+            np.testing.assert_allclose(np.array(got[i : i + 1]), want, atol=0.055)
 
     @precondition(lambda self: self.rows)
     @rule(n=st.integers(1, 6), masked=st.booleans())

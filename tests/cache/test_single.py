@@ -36,7 +36,7 @@ def test_attention_equals_attention_over_the_decoded_cache(scheme, bits, q_len, 
 @pytest.mark.parametrize(
     ("dim", "value_dim"), [(64, 64), (80, 80), (96, 128), (72, 40), (256, 256)]
 )
-def test_any_head_dim_and_grouping(gqa, dim, value_dim):
+def test_field_case_39_any_head_dims_and_grouping(gqa, dim, value_dim):
     cache = QuantizedKVCache("turboquant", 3.5)
     views = cache.update_and_fetch(*kv(40, 2, dim, value_dim))
     q = mx.random.normal((1, 2 * gqa, 3, dim), key=mx.random.key(0))
@@ -137,7 +137,7 @@ def test_chunks_do_not_matter(scheme):
         assert mx.array_equal(one, other)
 
 
-def test_memory_is_what_the_buffers_hold():
+def test_field_case_21_bytes_are_what_the_buffers_hold():
     cache = QuantizedKVCache("turboquant", 3.5)
     cache.update_and_fetch(*kv(1, 4, 128))
     assert cache.nbytes == 4 * STEP * (48 + 2 + 64 + 2)
@@ -149,7 +149,7 @@ def test_memory_is_what_the_buffers_hold():
     assert cache.nbytes == 4 * 2 * STEP * 116
 
 
-def test_the_allocator_agrees_with_nbytes():
+def test_field_case_18_the_allocator_agrees_with_nbytes():
     """Bytes are measured, not only counted: nothing dense stays behind."""
     keys, values = kv(2048, 8, 128)
     mx.eval(keys, values)
@@ -268,3 +268,20 @@ def test_field_case_11_a_long_cache_is_expanded_one_block_at_a_time(monkeypatch)
     mx.eval(cache.attend(q, *views, scale=0.125, mask="causal"))
     whole = 2 * 16384 * 2 * 64 * 4  # keys and values in float32
     assert mx.get_peak_memory() - before < whole / 2
+
+
+@pytest.mark.parametrize("start", [0, 100])
+def test_keys_can_be_made_to_wait_for_something_and_not_be_replaced(start):
+    cache = QuantizedKVCache("turboquant", 4, start=start)
+    with pytest.raises(StateError, match="order"):
+        cache.keys = mx.zeros((1, 2, 20, 8), mx.uint32)
+    cache.update_and_fetch(*kv(20))
+    before = [np.array(array) for array in flat(cache)]
+    sent = mx.zeros(3)
+    cache.keys = mx.depends(cache.keys, sent)
+    for array, want in zip(flat(cache), before, strict=True):
+        np.testing.assert_array_equal(np.array(array), want)
+    with pytest.raises(StateError, match="order"):
+        cache.keys = cache.keys[:, :, :5]
+    cache.update_and_fetch(*kv(4))
+    assert cache.offset == 24

@@ -10,7 +10,7 @@ from tqcore.errors import StateError
 
 @pytest.mark.parametrize("start", [0, 100])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_restored_caches_decode_bit_for_bit(scheme, start):
+def test_field_case_32_restored_caches_go_on_bit_for_bit(scheme, start):
     cache = QuantizedKVCache(scheme, 4, start=start, layer=1, n_layers=3)
     cache.update_and_fetch(*kv(20, dtype=mx.bfloat16))
     twin = QuantizedKVCache.from_state(cache.state, cache.meta_state)

@@ -15,7 +15,7 @@ class CacheMachine(RuleBasedStateMachine):
     """The model holds what each token decodes to when it is stored alone."""
 
     @initialize(
-        scheme=st.sampled_from(["turboquant", "uniform"]),
+        scheme=st.sampled_from(["turboquant", "turboquant-prod", "uniform"]),
         bits=st.sampled_from([2, 3, 4, 8]),
         start=st.sampled_from([0, 3, 40]),
         sinks=st.sampled_from([0, 0, 4]),

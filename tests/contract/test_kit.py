@@ -96,3 +96,10 @@ def test_checks_can_be_left_out_by_name(known):
     ids = [param.id for param in mark.args[1]]
     assert "scheme-one-check_scheme_bytes" in ids
     assert "scheme-one-check_spec_json" not in ids
+
+
+def test_a_check_can_be_left_out_for_one_part_alone(known):
+    mark = contract("mine", known, skip=("scheme-one-check_spec_json",)).mark
+    ids = [param.id for param in mark.args[1]]
+    assert "scheme-one-check_spec_json" not in ids
+    assert {"scheme-one-check_scheme_bytes", "scheme-two-check_spec_json"} <= set(ids)

@@ -32,6 +32,9 @@ def held(store: PlaneStore) -> list[np.ndarray]:
 
 def assert_same(codec, store: PlaneStore, expected: list[np.ndarray]) -> None:
     assert store.length == expected[0].shape[2]
+    if not store.length:
+        assert (store.view(), store.nbytes) == ([], 0)  # the next rows may be others
+        return
     for spec, came, plane in zip(codec.planes, held(store), expected, strict=True):
         assert came.dtype == plane.dtype, spec.name
         np.testing.assert_array_equal(came, plane, err_msg=spec.name)
@@ -80,7 +83,7 @@ def test_decode_after_any_history_is_decode_of_what_was_kept(codec, steps, tmp_p
 
 
 def saved_and_loaded(codec, store: PlaneStore, folder) -> PlaneStore:
-    names = [spec.name for spec in codec.planes]
+    names = [spec.name for spec in codec.planes] if store.length else []
     mx.save_safetensors(
         str(folder / "cache.safetensors"), dict(zip(names, store.view(), strict=True))
     )

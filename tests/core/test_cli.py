@@ -127,7 +127,7 @@ def known(monkeypatch):
 def test_schemes_as_json(known, capsys):
     (shown,) = run_json(capsys, "schemes")
     common = shown["options"][2:]
-    assert [option["name"] for option in common] == ["layers", "sinks", "window", "rotating"]
+    assert [o["name"] for o in common] == ["layers", "sinks", "window", "rotating", "arrays"]
     shown["options"] = shown["options"][:2]
     assert [shown] == [
         {
@@ -224,7 +224,8 @@ def test_explain_spreads_a_fraction_over_layers(capsys):
     assert told["key"]["code_bits"] == pytest.approx(4.2, abs=1 / 128)
 
 
-def test_explain_takes_other_shapes(capsys):
+def test_explain_takes_other_shapes(capsys, monkeypatch):
+    monkeypatch.setenv("TQCORE_KERNEL", "portable")
     shapes = ("--head-dim", "192", "--value-dim", "128", "--kv-heads", "4", "--q-heads", "24")
     call = ("--layers", "2", "--q-len", "7", "--mask", "causal", "--dtype", "bfloat16")
     widths = ("--key-bits", "8", "--value-bits", "2")
@@ -236,7 +237,15 @@ def test_explain_takes_other_shapes(capsys):
     assert told["kernel"]["dtype"] == "bfloat16"
 
 
-def test_explain_shows_the_same_as_tables(capsys):
+def test_explain_shows_the_scheme_of_each_side(capsys):
+    told = run_json(capsys, "explain", "turboquant+uniform:group_size=32", "--bits", "4")
+    assert told["scheme"] == "turboquant+uniform:group_size=32"
+    assert (told["key"]["codebook"], told["value"]["codebook"]) == ("beta-lloyd-max", "mlx-affine")
+    assert (told["key"]["bits_per_value"], told["value"]["bits_per_value"]) == (4.125, 5)
+
+
+def test_explain_shows_the_same_as_tables(capsys, monkeypatch):
+    monkeypatch.setenv("TQCORE_KERNEL", "portable")
     assert cli.main(["explain", "turboquant:seed=7", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     for text in ("turboquant:seed=7", "hadamard 128 -> 128", "u32le/1", "3.125", "portable", "31"):

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.core.helpers import plugin, scheme
 from tqcore.errors import OptionError, UnknownNameError, WidthError
 from tqcore.registry import Registry
-from tqcore.schemestring import choose, parse, scheme_for
-from tqcore.spec import Option
+from tqcore.schemestring import choose, parse, parts, scheme_for
+from tqcore.spec import Option, ShapeCtx
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_parse_refuses(text, message):
 def test_choose_checks_everything_before_anything_is_built(known):
     choice = choose("turbo:seed=7", known=known)
     assert choice.widths.sides() == (3, 4)
-    policy = {"layers": "none", "sinks": 0, "window": 0, "rotating": 512}
+    policy = {"arrays": "packed", "layers": "none", "sinks": 0, "window": 0, "rotating": 512}
     assert dict(choice.options) == {"seed": 7, "skip": "last", **policy}
     with pytest.raises(UnknownNameError, match="did you mean 'turbo'"):
         choose("turb", known=known)
@@ -107,3 +107,64 @@ def test_choices_hash(known):
 )
 def test_flags_select_a_scheme(bits, asked, selected):
     assert scheme_for(bits, asked) == selected
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("turbo", ["turbo"]),
+        ("turbo+narrow", ["turbo", "narrow"]),
+        ("turbo:seed=7 + narrow:skip=none", ["turbo:seed=7", "narrow:skip=none"]),
+        ("turbo:limit=1e+5", ["turbo:limit=1e+5"]),
+    ],
+)
+def test_a_plus_before_a_letter_joins_the_scheme_of_the_keys_and_that_of_the_values(text, found):
+    assert parts(text) == found
+
+
+def test_two_schemes_have_each_its_own_default_and_range(known):
+    choice = choose("turbo:seed=7,skip=none+narrow", known=known)
+    assert (choice.names, choice.sides) == (("turbo", "narrow"), (3, 4))
+    assert choice.text == "turbo:seed=7,skip=none+narrow"
+    # "narrow" stores 4 bits alone, which is no matter of the keys
+    assert choose("turbo+narrow", key_bits=2.2, known=known).sides == (2.2, 4)
+    assert choose("turbo+narrow", 3.5, known=known).sides == (3, 4)
+    assert choose("narrow+turbo", value_bits=7.3, known=known).sides == (4, 7.3)
+    with pytest.raises(WidthError, match="value width 3: scheme 'narrow' stores 4 to 4 bits"):
+        choose("turbo+narrow", 3, known=known)
+    with pytest.raises(WidthError, match="key width 5: scheme 'narrow'"):
+        choose("narrow+turbo", key_bits=5, known=known)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("turbo+narrow+turbo", "3 schemes; write one, or KEYS"),
+        ("turbo+narrow:skip=none", "skip belongs to the whole cache"),
+        ("turbo+narrow:seed=1", "'narrow' has no option 'seed'"),
+        ("turbo+narow", "did you mean 'narrow'"),
+        ("turbo:layers=0-3:k2v5+narrow", "value width 5: scheme 'narrow'"),
+    ],
+)
+def test_two_schemes_that_are_refused(known, text, message):
+    with pytest.raises((OptionError, UnknownNameError, WidthError), match=message):
+        choose(text, known=known)
+
+
+@pytest.mark.parametrize(
+    ("text", "widths"),
+    [
+        ("turboquant:skip=none,seed=3+uniform:group_size=32", ()),
+        ("uniform+turboquant", (3.5,)),
+        ("uniform+turboquant", (None, 4, 3.3)),
+        ("turboquant:layers=0:k2.5v6+uniform", (4,)),
+    ],
+)
+def test_a_side_is_stored_as_its_scheme_alone_would_store_it(text, widths):
+    choice = choose(text, *widths)
+    assert choose(choice.text, *widths) == choice
+    found = choice.resolve(ShapeCtx(1, 4))
+    key, value = (choose(part, choice.sides[i]) for i, part in enumerate(parts(text)))
+    assert found.key == key.resolve(ShapeCtx(1, 4)).key
+    assert found.value == value.resolve(ShapeCtx(1, 4)).value
+    assert found.policy == key.policy

@@ -10,8 +10,8 @@ import pytest
 from tqcore.demo import smollm2 as builder
 from tqcore.demo.convert import unpermute, usual_name
 from tqcore.demo.errors import DemoError
-from tqcore.demo.places import cache_dir
 from tqcore.demo.smollm2 import STAMP, ensure_model, is_whole
+from tqcore.places import cache_dir
 
 
 @pytest.fixture

@@ -34,6 +34,8 @@ from tqplugins.lloyd_max import levels as lloyd_max
 from tqplugins.lloyd_max.device import LloydMaxCodebook
 from tqplugins.lloyd_max.naive import NaiveLloydMaxCodebook
 from tqplugins.pair.layout import WIDTHS as PAIR_WIDTHS
+from tqplugins.qjl.device import QjlCodebook
+from tqplugins.qjl.naive import NaiveQjlCodebook
 from tqplugins.trellis.layout import WIDTHS as TRELLIS_WIDTHS
 from tqplugins.uniform import levels as uniform
 
@@ -125,6 +127,16 @@ def planes_of(name, widths, **params):
     return out
 
 
+def sketched():
+    """Two whole vectors with each sketch: words, scale and residual."""
+    out = {}
+    for sketch in ("hadamard", "gaussian"):
+        book = QjlCodebook(32, 3.5, "unbiased", {"sketch": sketch})
+        codes, side = book.encode(mx.array(ramp(2, 32)))
+        out[sketch] = [plane.tolist() for plane in (*BitPacker(book.runs).pack(codes), *side)]
+    return out
+
+
 RECORDS = {
     "u32le-1": bitpack,
     "mlx-affine-1": affine,
@@ -137,6 +149,7 @@ RECORDS = {
     "trellis-4": lambda: planes_of("trellis", TRELLIS_WIDTHS, states=4),
     "trellis-8": lambda: planes_of("trellis", TRELLIS_WIDTHS, states=8),
     "trained-points": trained_tables,
+    "beta-lloyd-max-qjl": sketched,
 }
 
 
@@ -174,6 +187,11 @@ def test_oracles_write_the_recorded_bytes():
     for policy, record in stored("beta-lloyd-max").items():
         codes, (side,) = NaiveLloydMaxCodebook(32, 3.5, policy).encode(ramp(2, 32))
         assert {"codes": codes.tolist(), "scale": side.tolist()} == record
+    for sketch, planes in stored("beta-lloyd-max-qjl").items():
+        book = NaiveQjlCodebook(32, 3.5, "unbiased", {"sketch": sketch})
+        codes, sides = book.encode(ramp(2, 32))
+        (words,) = NaiveBitPacker(book.runs).pack(codes)
+        assert [plane.tolist() for plane in (words, *sides)] == planes
 
 
 def test_recorded_bytes_decode():

@@ -10,64 +10,11 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
+from tests.integration.families import COMMON, FAMILIES, LAYERS
+
+__all__ = ["LAYERS", "SPECIALS", "write", "write_model", "write_tokenizer"]
+
 SPECIALS = ("<unk>", "<s>", "</s>", "<pad>")
-LAYERS = 4
-
-COMMON: dict[str, Any] = {
-    "hidden_size": 128,
-    "num_hidden_layers": LAYERS,
-    "intermediate_size": 256,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "rms_norm_eps": 1e-6,
-    "vocab_size": 260,
-    "max_position_embeddings": 32768,
-    "rope_theta": 10000.0,
-    "tie_word_embeddings": False,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-}
-
-
-# What each family adds; between them they cover windows, sinks, soft-caps, shared KV and MLA.
-FAMILIES: dict[str, dict[str, Any]] = {
-    "llama": {},
-    "qwen2": {},
-    "gemma2": {"query_pre_attn_scalar": 32},
-    "gemma3_text": {
-        "query_pre_attn_scalar": 32,
-        "sliding_window": 16,
-        "sliding_window_pattern": 2,
-    },
-    "gemma4_text": {
-        "global_head_dim": 64,
-        "vocab_size_per_layer_input": 260,
-        "num_kv_shared_layers": 4,
-        "num_hidden_layers": 8,
-        "hidden_size_per_layer_input": 16,
-        "sliding_window": 16,
-        "sliding_window_pattern": 2,
-        "tie_word_embeddings": True,
-    },
-    "gpt_oss": {
-        "num_local_experts": 4,
-        "num_experts_per_tok": 2,
-        "sliding_window": 16,
-        "layer_types": ["sliding_attention", "full_attention"] * 2,
-    },
-    "deepseek_v3": {
-        "moe_intermediate_size": 64,
-        "num_key_value_heads": 4,
-        "n_routed_experts": 4,
-        "first_k_dense_replace": 4,
-        "kv_lora_rank": 32,
-        "q_lora_rank": 32,
-        "qk_rope_head_dim": 16,
-        "qk_nope_head_dim": 32,
-        "v_head_dim": 32,
-    },
-}
 
 
 def write(path: Path, family: str = "llama", **changes: Any) -> Path:

@@ -1,4 +1,4 @@
-"""A real server as a process of its own, asked over its socket and stopped by its own pid."""
+"""A real server as a process of its own, asked over its socket and stopped by its own group."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Server:
         log: where its output goes.
         arguments: further flags.
         environment: further variables.
+        launcher: a command line that runs the server's, on several ranks.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Server:
         log: Path,
         *arguments: str,
         environment: dict[str, str] | None = None,
+        launcher: Sequence[str] = (),
     ) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -47,10 +49,12 @@ class Server:
         line = ["--model", self.model, "--host", "127.0.0.1", "--port", str(self.port)]
         self._output = log.open("w")
         self._process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), command, *line, *arguments],
+            [*launcher, sys.executable, str(PROGRAM), command, *line, *arguments],
+            stdin=subprocess.PIPE,
             stdout=self._output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **ENVIRONMENT, **(environment or {})},
+            start_new_session=True,  # so that one signal reaches every rank
         )
 
     def __enter__(self) -> Server:
@@ -63,12 +67,14 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
+            os.killpg(self._process.pid, signal.SIGINT)
             try:
                 self._process.wait(20)
             except subprocess.TimeoutExpired:
-                self._process.kill()
+                os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait(20)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self._output.close()
 
     def _wait(self) -> None:
@@ -117,14 +123,16 @@ class Server:
         with self._open("/v1/chat/completions", body, None, 120) as answer:
             return list(_pieces(answer))
 
-    def at_once(self, clients: Sequence[Sequence[str]], tokens: int = 6) -> list[list[str]]:
-        """Return the answers to each client's messages, all clients at the same time."""
-        answers: list[list[str]] = [[] for _ in clients]
+    def at_once(
+        self, clients: Sequence[Sequence[str]], tokens: int = 6, **settings: Any
+    ) -> list[list[Any]]:
+        """Return the choices that answer each client's messages, all clients at the same time."""
+        answers: list[list[Any]] = [[] for _ in clients]
         errors: list[BaseException] = []
 
         def one(index: int) -> None:
             try:
-                answers[index] += [self.say(text, tokens) for text in clients[index]]
+                answers[index] += [self.chat(text, tokens, **settings) for text in clients[index]]
             except BaseException as error:
                 errors.append(error)
 

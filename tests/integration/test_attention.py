@@ -64,7 +64,7 @@ def test_learnt_sinks_are_served(host: str, base: Any) -> None:
 
 
 @BOTH
-def test_case_01_plain_arrays_next_to_a_quantized_cache_take_dense_attention(
+def test_field_case_01_plain_arrays_next_to_a_quantized_cache_take_dense_attention(
     host: str, base: Any
 ) -> None:
     q, k, v = tensors(12)
@@ -84,7 +84,7 @@ def test_views_of_a_layer_are_served_to_another_that_has_no_cache(host: str, bas
 
 
 @BOTH
-def test_case_27_one_view_as_both_keys_and_values_is_expanded(host: str, base: Any) -> None:
+def test_field_case_27_one_view_as_both_keys_and_values_is_expanded(host: str, base: Any) -> None:
     q, k, v = tensors(12)
     cache = get_host(host).types.quantized("turboquant", 4)
     latent, _ = cache.update_and_fetch(k, v)
@@ -94,7 +94,7 @@ def test_case_27_one_view_as_both_keys_and_values_is_expanded(host: str, base: A
 
 
 @BOTH
-def test_case_05_what_is_fetched_looks_like_an_array(host: str, base: Any) -> None:
+def test_field_case_05_what_is_fetched_looks_like_an_array(host: str, base: Any) -> None:
     _, k, v = tensors(12)
     cache = get_host(host).types.quantized("turboquant", 4)
     keys, values = cache.update_and_fetch(k, v)

@@ -19,7 +19,12 @@ from tqcore.errors import OptionError, StateError, UnknownNameError
 BOTH = pytest.mark.parametrize("host", ["vlm", "lm"])
 SCHEMES = pytest.mark.parametrize(
     ("scheme", "bits"),
-    [("turboquant", 8), ("turboquant:skip=none", 3.5), ("uniform", 4), ("turboquant:sinks=4", 4)],
+    [
+        ("turboquant", 8),
+        ("turboquant:skip=none", 3.5),
+        ("uniform+turboquant", 4),
+        ("turboquant:sinks=4", 4),
+    ],
 )
 TOLERANCE = 2e-3
 
@@ -240,7 +245,7 @@ def test_a_bad_flag_of_a_batch_generator_is_refused(host: str, installed: Any) -
     with pytest.raises(UnknownNameError, match="did you mean 'turboquant'"):
         generator(host, *installed, kv_quant_scheme="turboqant", kv_bits=4)
     with pytest.raises(OptionError):
-        generator(host, *installed, kv_key_scheme="turboquant", kv_value_scheme="uniform")
+        generator(host, *installed, kv_key_scheme="turboquant", kv_value_scheme="uniform:sinks=4")
 
 
 def test_batch_generate_of_mlx_vlm_takes_flags(vlm: Any) -> None:

@@ -44,7 +44,8 @@ def in_process(host: str, model: Path, *arguments: str, prompt: str = "hello") -
         (["--kv-quant-scheme", "turboquant:sed=7"], "did you mean 'seed'"),
         (["--kv-quant-scheme", "turboquant:skip=lest"], "lest"),
         (["--kv-bits", "11"], "widths are 1 to 8"),
-        (["--kv-quant-scheme", "turboquant", "--kv-key-scheme", "uniform"], "same scheme"),
+        (["--kv-bits", "3.5", "--kv-value-scheme", "turbo"], "did you mean 'turboquant'"),
+        (["--kv-quant-scheme", "turboquant", "--kv-value-scheme", "uniform:skip=none"], "skip"),
     ],
 )
 def test_a_typo_fails_before_anything_is_loaded(arguments: Sequence[str], message: str) -> None:
@@ -67,7 +68,7 @@ def test_the_notice_says_who_served_what(
 
 
 @BOTH
-def test_case_12_a_notice_when_nothing_was_quantized(
+def test_field_case_12_a_notice_when_nothing_was_quantized(
     host: str, llama_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ("--kv-bits", "3.5", "--quantized-kv-start", "5000")
@@ -97,6 +98,26 @@ def test_the_report_has_a_row_a_layer(
     assert table["0"][-1] == "skip=first1"
     # a 16-bit scale on each vector of 32 is half a bit a value
     assert table["3"][1:4] == ["quantized", "4.50", "4.50"]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--kv-key-scheme", "turboquant:skip=none", "--kv-value-scheme", "uniform:group_size=32"),
+        ("--kv-quant-scheme", "turboquant:skip=none+uniform:group_size=32"),
+    ],
+)
+def test_field_case_16_keys_and_values_take_schemes_and_widths_of_their_own(
+    host: str, flags: Sequence[str], llama_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    widths = ("--kv-key-bits", "3", "--kv-value-bits", "6", "--kv-report")
+    assert in_process(host, llama_dir, *flags, *widths) == 0
+    told = capsys.readouterr()
+    assert f"(keys 3, values 6 bits) {SERVED}: 4 of 4 layers quantized" in told.err
+    # 16 bits on each vector of 32: one scale for the keys, a scale and a bias for the values
+    rows = [line.split()[1:4] for line in told.out.splitlines()]
+    assert rows.count(["quantized", "3.50", "7.00"]) == 4
 
 
 @BOTH

@@ -62,6 +62,8 @@ def test_the_servers_environment_is_read_as_the_server_reads_it(
         monkeypatch.setenv(name, text)
     assert settings.from_environment(Flags()) == Flags(kv_bits=3.5)
     assert settings.from_environment(Flags(kv_bits=4)) == Flags(kv_bits=4)
+    monkeypatch.setenv("KV_KEY_SCHEME", "uniform")
+    assert settings.from_environment(Flags()) == Flags(kv_bits=3.5, kv_key_scheme="uniform")
     monkeypatch.setenv("QUANTIZED_KV_START", "soon")
     with pytest.raises(OptionError, match="QUANTIZED_KV_START='soon': not a number"):
         settings.from_environment(Flags())
@@ -74,6 +76,8 @@ def test_the_servers_environment_is_read_as_the_server_reads_it(
         (Flags(kv_quant_scheme="turboquant:seed=3", kv_bits=5), "turboquant:seed=3", (5, 5)),
         (Flags(kv_quant_scheme="uniform", kv_bits=3.5), "uniform", (3, 4)),
         (Flags(kv_bits=6, kv_value_bits=4), "uniform", (6, 4)),
+        (Flags(kv_quant_scheme="turboquant+uniform"), "turboquant+uniform", (3, 8)),
+        (Flags(kv_key_scheme="uniform", kv_bits=3.5), "uniform+turboquant", (3, 4)),
     ],
 )
 def test_what_the_server_starts_with_means_to_its_batches_what_was_asked(
@@ -82,7 +86,7 @@ def test_what_the_server_starts_with_means_to_its_batches_what_was_asked(
     values: dict[str, Any] = settings.starting_values(flags, flags.choose())
     understood = Flags.take(values).choose()
     assert understood is not None
-    assert (understood.text, understood.widths.sides()) == (text, sides)
+    assert (understood.text, understood.sides) == (text, sides)
     assert understood.start == 0
 
 

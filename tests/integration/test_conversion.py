@@ -126,16 +126,22 @@ def test_no_flags_change_nothing_and_a_scheme_alone_takes_its_default(host: str)
 
 
 @BOTH
-def test_case_24_a_typo_is_refused_with_the_nearest_name(host: str) -> None:
+def test_field_case_24_a_typo_is_refused_with_the_nearest_name(host: str) -> None:
     caches = [host_caches(host).KVCache()]
     with pytest.raises(UnknownNameError, match="did you mean 'turboquant'"):
         quantize(host, caches, kv_quant_scheme="turboqant")
 
 
-def test_two_schemes_for_one_cache_are_refused() -> None:
-    caches = [host_caches("vlm").KVCache()]
-    with pytest.raises(OptionError, match="keys and values take the same scheme"):
-        quantize("vlm", caches, kv_key_scheme="turboquant", kv_value_scheme="uniform")
+def test_field_case_16_keys_and_values_of_one_cache_take_two_schemes() -> None:
+    caches = [filled(host_caches("vlm").KVCache())]
+    quantize("vlm", caches, kv_key_scheme="turboquant", kv_value_scheme="uniform")
+    assert [codec.spec.codebook for codec in caches[0].tokens.codecs] == [
+        "beta-lloyd-max",
+        "mlx-affine",
+    ]
+    assert caches[0].choice.sides == (3, 4)
+    with pytest.raises(OptionError, match="3 schemes"):
+        quantize("vlm", caches, kv_key_scheme="turboquant", kv_value_scheme="uniform+uniform")
 
 
 @BOTH
@@ -162,7 +168,7 @@ def test_an_empty_cache_of_another_choice_is_replaced_and_a_filled_one_kept(host
 
 
 @BOTH
-def test_case_31_trimming_is_clamped_and_never_grows(host: str) -> None:
+def test_field_case_31_trimming_is_clamped_and_never_grows(host: str) -> None:
     cache = filled(get_host(host).types.quantized("turboquant", 4))
     trim = host_caches(host).__dict__.get("trim_prompt_cache")
     if trim is not None:

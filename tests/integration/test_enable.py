@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("host", ["vlm", "lm"])
 
 
 @BOTH
-def test_an_enabled_model_runs_quantized_and_close_to_dense(host: str, loaded: Any) -> None:
+def test_field_case_19_8_bits_are_close_to_dense(host: str, loaded: Any) -> None:
     model, _ = loaded
     dense = steps(host, model)
     enable(model, "turboquant", 8)
@@ -82,7 +82,7 @@ def test_generate_and_stream_generate_follow(host: str, loaded: Any) -> None:
 
 
 @BOTH
-def test_case_03_a_path_with_qat_in_it_is_quantized_like_any_other(
+def test_field_case_03_a_path_with_qat_in_it_is_quantized_like_any_other(
     host: str, tmp_path: Path
 ) -> None:
     model = _load(host, models.write(tmp_path / "gemma-3-qat-4bit"))
@@ -94,7 +94,7 @@ def test_case_03_a_path_with_qat_in_it_is_quantized_like_any_other(
 
 @BOTH
 @pytest.mark.parametrize(("scheme", "bits"), [("turboquant", 3.5), ("uniform:group_size=64", 8)])
-def test_case_06_head_dim_96(host: str, scheme: str, bits: float, tmp_path: Path) -> None:
+def test_field_case_06_head_dim_96(host: str, scheme: str, bits: float, tmp_path: Path) -> None:
     path = models.write(tmp_path / "wide", head_dim=96, hidden_size=384)
     model = _load(host, path)
     dense = steps(host, model)
@@ -106,7 +106,7 @@ def test_case_06_head_dim_96(host: str, scheme: str, bits: float, tmp_path: Path
 
 
 @BOTH
-def test_case_34_the_width_asked_for_and_the_dtype_given(host: str, loaded: Any) -> None:
+def test_field_case_34_the_width_asked_for_and_the_dtype_given(host: str, loaded: Any) -> None:
     model, _ = loaded
     model.set_dtype(mx.bfloat16)
     enable(model, "turboquant", 3.5)

@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import mlx_vlm
 import pytest
 
@@ -13,7 +14,7 @@ import tqcore
 from tests.integration.helpers import adapter, drift, new_caches, packed, steps
 
 
-def test_a_saved_cache_of_mlx_lm_loads_and_continues(lm: Any, tmp_path: Path) -> None:
+def test_field_case_15_a_cache_saved_by_mlx_lm_loads_and_continues(lm: Any, tmp_path: Path) -> None:
     adapter("lm").install()
     kinds = importlib.import_module("mlx_lm.models.cache")
     caches = new_caches("lm", lm[0])
@@ -25,6 +26,20 @@ def test_a_saved_cache_of_mlx_lm_loads_and_continues(lm: Any, tmp_path: Path) ->
     assert [type(c) for c in restored] == [type(c) for c in caches]
     ours, theirs = (steps("lm", lm[0], prompt_cache=c) for c in (caches, restored))
     assert drift(ours, theirs) == 0
+
+
+def test_field_case_15_a_layer_with_several_caches_is_saved_and_loaded(tmp_path: Path) -> None:
+    kinds = importlib.import_module("mlx_lm.models.cache")
+    inner = adapter("lm").host().types.quantized("turboquant", 4)
+    inner.update_and_fetch(*mx.random.normal((2, 1, 2, 5, 32)))
+    recurrent = kinds.ArraysCache(size=1)
+    recurrent[0] = mx.ones((1, 3, 4))
+    file = str(tmp_path / "cache.safetensors")
+    kinds.save_prompt_cache(file, [kinds.CacheList(recurrent, inner)])
+    (restored,) = kinds.load_prompt_cache(file)
+    assert mx.array_equal(restored[0][0], recurrent[0])
+    assert restored[1].meta_state == inner.meta_state
+    assert mx.array_equal(restored[1].keys, inner.keys)
 
 
 def test_an_empty_saved_cache_of_mlx_lm_loads(lm: Any, tmp_path: Path) -> None:
@@ -48,7 +63,9 @@ def test_a_snapshot_of_mlx_vlm_stays_packed_and_comes_back(vlm: Any) -> None:
 
 
 @pytest.mark.parametrize("route", ["enabled", "flags"])
-def test_case_07_the_prefix_cache_of_mlx_vlm_answers_like_a_cold_run(vlm: Any, route: str) -> None:
+def test_field_case_07_the_prefix_cache_of_mlx_vlm_answers_like_a_cold_run(
+    vlm: Any, route: str
+) -> None:
     from mlx_vlm.apc import APCManager
 
     from tqcore.adapters import enable

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tqcore.adapters.attention import model_patches
 from tqcore.adapters.patches import Patch, PatchSet
 
 NAME = "a_host_for_patch_tests"
@@ -68,3 +70,28 @@ def test_a_stranger_on_top_of_us_is_left_alone(module: Any) -> None:
     module.first = lambda: f"stranger, {between()}"
     patches.release("a")
     assert module.first() == "stranger, ours, then theirs"
+
+
+@pytest.mark.parametrize("bound_before", [False, True])
+def test_a_model_file_is_reached_whenever_it_was_imported(module: Any, bound_before: bool) -> None:
+    """Two models are loaded, then both enabled: the second's file binds the unpatched function."""
+
+    def scaled_dot_product_attention() -> str:
+        return "the host's own"
+
+    name = scaled_dot_product_attention.__name__
+    module.scaled_dot_product_attention = scaled_dot_product_attention
+    file: Any = ModuleType(f"{NAME}_file")
+    file.scaled_dot_product_attention = scaled_dot_product_attention
+    wrapped = functools.wraps(scaled_dot_product_attention)(lambda: "ours")
+    module.scaled_dot_product_attention = wrapped
+    if not bound_before:
+        file.scaled_dot_product_attention = wrapped
+    layer = type("Layer", (), {"__module__": file.__name__})()
+    model: Any = SimpleNamespace(modules=lambda: [layer])
+    sys.modules[file.__name__] = file
+    try:
+        found = model_patches(model, NAME)
+    finally:
+        del sys.modules[file.__name__]
+    assert [(patch.module, patch.attribute) for patch in found] == [(file.__name__, name)]

@@ -58,11 +58,11 @@ def test_a_bad_flag_is_refused_when_called_not_when_iterated(host: str, installe
     with pytest.raises(UnknownNameError):
         generate.generate_step(*args, kv_quant_scheme="turboqant")
     with pytest.raises(OptionError):
-        generate.generate_step(*args, kv_key_scheme="turboquant", kv_value_scheme="uniform")
+        generate.generate_step(*args, kv_key_scheme="turboquant", kv_value_scheme="uniform:sinks=4")
 
 
 @BOTH
-def test_caches_are_replaced_before_the_first_chunk(
+def test_field_case_18_caches_are_replaced_before_the_first_chunk(
     host: str, installed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds = importlib.import_module(f"mlx_{host}.models.cache")

@@ -23,7 +23,7 @@ from tqcore.adapters.flags import Flags
         ("--quantized-kv", "--quantized-kv-start"),
     ],
 )
-def test_case_24_a_flag_cut_short_is_refused_not_taken_by_the_host(
+def test_field_case_24_a_flag_cut_short_is_refused_not_taken_by_the_host(
     command: str, short: str, full: str, capsys: Any
 ) -> None:
     assert cli.main([command, "--model", "none", short, "3"]) == 2

@@ -40,13 +40,13 @@ class FakeLaunch:
 
     def __call__(self, **call: Any) -> list[mx.array]:
         self.calls.append(call)
-        words, scale, levels = call["inputs"]
+        words, scale, _, levels = call["inputs"]
         constants = dict(call["template"])
         dim, bits, wide = constants["D"], constants["BITS"], constants["WIDE"]
         runs = ((wide, bits + 1), (dim - wide, bits)) if wide else ((dim, bits),)
         codes = BitPacker(runs).unpack((words,))
         narrow = mx.arange(dim) >= wide
         index = codes + mx.where(narrow, len(levels) - 2**bits, 0).astype(mx.uint32)
-        code = scale.astype(mx.uint32)
+        code = scale[..., 0].astype(mx.uint32)
         factor = mx.where(code > 0, ((code << 13) + (96 << 23)).view(mx.float32), 0.0)
         return [levels[index] * factor[..., None]]

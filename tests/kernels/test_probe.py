@@ -11,7 +11,7 @@ from tqcore.errors import KernelError
 from tqcore.protocols import EncodedSegment
 from tqcore.select import KernelRequest, select
 from tqmetal import probe as probing
-from tqmetal.score import CudaBlockKernel, MetalBlockKernel
+from tqmetal.blocks import CudaBlockKernel, MetalBlockKernel
 from tqplugins.kernels_mlx.device import PortableKernel
 
 # On a machine that has the device, the real kernel passes; what is tested here is failure.
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(mx.metal.is_available(), reason="Metal is availa
 @pytest.fixture
 def fake(monkeypatch):
     launch = FakeLaunch()
-    monkeypatch.setattr(probing, "dequantize", lambda backend: launch)
+    monkeypatch.setattr(probing, "kernel", lambda name, backend: launch)
     return launch
 
 
@@ -64,11 +64,11 @@ def test_a_right_kernel_is_probed_once_a_variant(fake):
 
 @pytest.mark.parametrize("fault", [lambda x: x * 1.001, lambda x: x * mx.nan, lambda x: -x])
 def test_a_wrong_kernel_is_refused_for_good(monkeypatch, fake, fault):
-    monkeypatch.setattr(probing, "dequantize", lambda _: lambda **call: [fault(*fake(**call))])
+    monkeypatch.setattr(probing, "kernel", lambda *_: lambda **call: [fault(*fake(**call))])
     kernel = MetalBlockKernel()
     (reason,) = kernel.refuses(request(codec(4), codec(4)))
     assert "decoded values are wrong" in reason
-    monkeypatch.setattr(probing, "dequantize", lambda _: fake)
+    monkeypatch.setattr(probing, "kernel", lambda *_: fake)
     assert kernel.refuses(request(codec(2), codec(2))) == [reason]
 
 
@@ -78,9 +78,9 @@ def test_one_wrong_value_is_enough(monkeypatch, fake):
         out[1, 1, 6, 63] = 9
         return [out]
 
-    monkeypatch.setattr(probing, "dequantize", lambda _: spoilt)
+    monkeypatch.setattr(probing, "kernel", lambda *_: spoilt)
     with pytest.raises(RuntimeError, match=r"^1 of "):
-        probing.probe("metal", 64, 3)
+        probing.probe_dequantize("metal", SIDE)
 
 
 def test_the_probe_may_run_while_mlx_traces(fake):

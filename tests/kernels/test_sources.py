@@ -6,7 +6,8 @@ import pytest
 
 from tqmetal import kernels
 
-NAMES = ["dequantize.metal", "u32le.h", "prelude_metal.h", "prelude_cuda.h"]
+SHARED = [*(f"{name}.metal" for name in kernels.ARRAYS), *kernels.HEADERS]
+NAMES = [*SHARED, "prelude_metal.h", "prelude_cuda.h"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -19,8 +20,16 @@ def test_sources_are_readable_from_the_package(name):
 
 @pytest.mark.parametrize("backend", ["metal", "cuda"])
 def test_header_is_the_prelude_then_the_shared_functions(backend):
-    assert kernels.header(backend) == kernels.read(f"prelude_{backend}.h") + kernels.read("u32le.h")
-    assert "TQ_FN" in kernels.read(f"prelude_{backend}.h")
+    shared = "".join(map(kernels.read, kernels.HEADERS))
+    assert kernels.header(backend) == kernels.read(f"prelude_{backend}.h") + shared
+
+
+def test_both_preludes_define_the_same_words():
+    words = [
+        set(re.findall(r"\bTQ_[A-Z]+\b|\btq_[a-z]+(?=\()", kernels.read(f"prelude_{b}.h")))
+        for b in ("metal", "cuda")
+    ]
+    assert words[0] == words[1]
 
 
 def test_cuda_never_redefines_the_word_device():
@@ -28,10 +37,10 @@ def test_cuda_never_redefines_the_word_device():
 
 
 def test_shared_text_names_no_address_space():
-    for name in ("dequantize.metal", "u32le.h"):
+    for name in SHARED:
         code = re.sub(r"//.*", "", kernels.read(name))
         assert not re.search(r"\b(device|constant|thread|threadgroup)\b", code), name
 
 
 def test_kernel_objects_are_built_once():
-    assert kernels.dequantize("metal") is kernels.dequantize("metal")
+    assert kernels.kernel("decode", "metal") is kernels.kernel("decode", "metal")

@@ -109,7 +109,7 @@ def test_special_dimensions():
 
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize("bits", range(1, 9))
-def test_measured_distortion_is_theory(dim, bits):
+def test_field_case_29_measured_distortion_is_theory_at_every_width(dim, bits):
     codebook = LloydMaxCodebook(dim, bits, "norm")
     # Each cell holds an equal share of the error, however rarely it is met: more bits need
     # more samples.

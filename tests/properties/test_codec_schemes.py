@@ -76,7 +76,7 @@ def test_plugin_is_light():
 
 
 @pytest.mark.parametrize("backend", ["mlx", "numpy"])
-@pytest.mark.parametrize("scheme", ["turboquant", "uniform"])
+@pytest.mark.parametrize("scheme", ["turboquant", "turboquant-prod", "uniform"])
 @pytest.mark.parametrize(("key_dim", "value_dim"), [(64, 64), (80, 96), (1, 72), (192, 128)])
 def test_codecs_of_every_shape(scheme, key_dim, value_dim, backend):
     ctx = ShapeCtx(layer=1, n_layers=4, key_dim=key_dim, value_dim=value_dim)

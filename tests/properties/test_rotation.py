@@ -75,7 +75,7 @@ def test_blocks_are_symmetric_and_orthonormal_in_mlx(size):
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-6)
 
 
-def test_cut_uses_safe_sizes_only():
+def test_field_case_22_only_sizes_that_are_safe_reach_mlx():
     for dim in (*range(1, 700), 1152, 4096, 5000, 9999):
         blocks = cut(dim)
         assert sum(blocks) == dim

@@ -8,6 +8,7 @@ quantized caches cannot: learnt sinks, and layers that attend to another layer's
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ def attend(
     queries: mx.array,
     keys: Any,
     values: Any,
+    cache: Any = None,
     *,
     scale: float,
     mask: mx.array | str | None = None,
@@ -36,6 +38,7 @@ def attend(
         keys, values: two views of one cache, which then attends on what it stores; or plain
             arrays, as a shared-KV layer hands them next to a quantized cache; or any mix, as
             when one latent serves as both (MLA), which is expanded.
+        cache: what the model passed beside them.
         scale, mask, sinks: as ``mx.fast.scaled_dot_product_attention``.
     """
     if _matched(keys, values):
@@ -43,7 +46,7 @@ def attend(
             queries, keys, values, scale=scale, mask=mask, sinks=sinks
         )
         return out
-    mask = _padded(mask, queries, keys)
+    mask = _padded(mask, queries, keys, cache)
     return mx.fast.scaled_dot_product_attention(
         queries, _real(keys), _real(values), scale=scale, mask=mask, sinks=sinks
     )
@@ -58,22 +61,29 @@ def _matched(keys: Any, values: Any) -> bool:
     )
 
 
-def _padded(mask: mx.array | str | None, queries: mx.array, keys: Any) -> mx.array | str | None:
+def _padded(
+    mask: mx.array | str | None, queries: mx.array, keys: Any, cache: Any
+) -> mx.array | str | None:
     """Hide the padding of a batch from attention on its expanded keys, whatever ``mask`` says."""
-    if not isinstance(keys, CacheView) or not any(hidden := keys.owner.hidden()):
+    length, tokens = queries.shape[2], keys.shape[2]
+    if isinstance(keys, CacheView):
+        cache, start = keys.owner, keys.start
+    elif isinstance(cache, TokenCache) and cache.as_arrays and tokens == cache.length:
+        start = 0  # what the cache handed out, or the model made of it
+    else:
         return mask
-    length, tokens = queries.shape[2], keys.stop - keys.start
+    hidden = cache.hidden()
+    if not any(hidden):
+        return mask
     k = mx.arange(tokens)
-    visible = k >= mx.array([count - keys.start for count in hidden]).reshape(-1, 1, 1, 1)
+    visible = k >= mx.array([count - start for count in hidden]).reshape(-1, 1, 1, 1)
     if isinstance(mask, str):  # causal: the queries end the row
         visible = visible & (k <= mx.arange(tokens - length, tokens)[:, None])
     elif mask is not None and mask.dtype == mx.bool_:
         visible = visible & mask
+    added = mask if isinstance(mask, mx.array) and mask.dtype != mx.bool_ else mx.array(0.0)
     # finite: a query that is padding itself sees nothing, and must not become NaN
-    bias = mx.where(visible, 0.0, mx.finfo(queries.dtype).min)
-    if isinstance(mask, mx.array) and mask.dtype != mx.bool_:
-        bias = mx.minimum(bias, mask)
-    return bias.astype(queries.dtype)
+    return mx.where(visible, added, mx.finfo(queries.dtype).min).astype(queries.dtype)
 
 
 def _real(part: Any) -> mx.array:
@@ -90,7 +100,7 @@ def owner_attention(previous: Callable[..., Any]) -> Callable[..., Any]:
         ours = isinstance(keys, CacheView) or isinstance(cache, TokenCache)
         if not ours:
             return previous(queries, keys, values, cache, *args, **kwargs)
-        return attend(queries, keys, values, **_named(args, kwargs))
+        return attend(queries, keys, values, cache, **_named(args, kwargs))
 
     return scaled_dot_product_attention
 
@@ -121,9 +131,14 @@ def model_patches(model: Any, base: str) -> list[Patch]:
     for module in sorted({cls.__module__ for cls in classes_of(model)}):
         for name, wrap in _WRAPS.items():
             bound = vars(sys.modules[module]).get(name) if module in sys.modules else None
-            if bound is not None and bound is getattr(home, name, None):
+            # a file that was imported before another model was enabled binds the host's own
+            if bound is not None and _origin(bound) is _origin(getattr(home, name, None)):
                 patches.append(Patch(module, name, wrap))
     return patches
+
+
+def _origin(function: Any) -> Any:
+    return inspect.unwrap(function) if callable(function) else None
 
 
 def classes_of(model: Any) -> set[type[Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from tqcore.adapters.stage import WHOLE, Stage
 from tqcore.cache import (
     BatchQuantizedKVCache,
     BatchRotatingQuantizedKVCache,
@@ -68,25 +69,31 @@ class Converter:
         choice: what to store; None only adopts core caches that a caller made.
         early: encode a filled dense cache that is still shorter than ``start`` too: it then
             keeps its tokens dense by itself until it is long enough.
+        arrays: whether the model needs arrays instead of views; None where the model is not
+            known, and caches then keep doing what they do.
+        stage: where in the model the caches sit, when they are not those of every layer.
         reasons: why layers stayed as they are, filled in while converting.
     """
 
     types: CacheTypes
     choice: SchemeChoice | None
     early: bool = True
+    arrays: bool | None = None
+    stage: Stage = WHOLE
     reasons: dict[int, str] = field(factory=dict, eq=False)
 
     def convert(self, caches: list[Any]) -> list[Any]:
         """Convert the entries of ``caches`` in place, one a layer, and return the list."""
-        count = len(caches)
-        for layer, entry in enumerate(caches):
+        count = self.stage.total or len(caches)
+        for index, entry in enumerate(caches):
+            layer = self.stage.first + index
             if self.choice is not None and skipped(self._skip, layer, count):
                 self.reasons[layer] = f"skip={self._skip}"
                 if not _replaceable(entry):
                     continue
-                caches[layer] = self.types.left(entry)
+                caches[index] = self.types.left(entry)
                 continue
-            caches[layer] = self._entry(entry, layer, count)
+            caches[index] = self._entry(entry, layer, count)
         return caches
 
     @property
@@ -94,10 +101,20 @@ class Converter:
         return str(dict(self.choice.options)["skip"]) if self.choice is not None else "none"
 
     def _entry(self, entry: Any, layer: int, count: int) -> Any:
+        entry = self._converted(entry, layer, count)
+        if self.arrays is not None and isinstance(entry, TokenCache):
+            entry.as_arrays = self.arrays
+        return entry
+
+    def _converted(self, entry: Any, layer: int, count: int) -> Any:
         if isinstance(entry, QuantizedKVCache):
             return self._adopt(entry, layer, count)
         if isinstance(entry, BatchQuantizedKVCache):
             return _reclass(entry, self.types.ours(entry))
+        # a model that attends by itself does as it likes with what it nests: sides of no width
+        own = (self.types.nested, self.types.sliding, list, tuple)
+        if self.arrays and isinstance(entry, own):
+            return self._keep(entry, layer)
         if type(entry) in (self.types.dense, self.types.sliding):
             return self._dense(entry, layer, count)
         if isinstance(entry, self.types.nested):
@@ -109,6 +126,9 @@ class Converter:
             return entry
         if type(entry) is tuple:
             return tuple(self._entry(sub, layer, count) for sub in entry)
+        return self._keep(entry, layer)
+
+    def _keep(self, entry: Any, layer: int) -> Any:
         self.reasons.setdefault(layer, f"{type(entry).__name__} is kept as it is")
         return entry
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from attrs import fields, frozen
 
-from tqcore.errors import OptionError
 from tqcore.registry import registry
-from tqcore.schemestring import SchemeChoice, choose, parse, scheme_for
+from tqcore.schemestring import SchemeChoice, choose, parse, parts, scheme_for
 
 logger = logging.getLogger(__name__)
 
@@ -54,24 +53,25 @@ class Flags:
     def scheme(self) -> str | None:
         """Return the scheme string that is asked for, or None for a dense cache.
 
+        As in mlx-vlm, a side that has no scheme of its own takes the overall one, and without
+        one the scheme that its width selects. With no width either, one side's scheme serves both.
+
         Raises:
-            OptionError: keys and values are to be stored by different schemes.
+            OptionError: more than two schemes.
         """
-        named = [
-            name
-            for name in (self.kv_quant_scheme, self.kv_key_scheme, self.kv_value_scheme)
-            if name
-        ]
-        if len(set(named)) > 1:
-            raise OptionError(
-                f"schemes {', '.join(map(repr, dict.fromkeys(named)))} for one cache: keys and "
-                "values take the same scheme in this version; give it once, by kv_quant_scheme "
-                "(--kv-quant-scheme), and widths by kv_key_bits and kv_value_bits"
-            )
-        asked = (self.kv_bits, self.kv_key_bits, self.kv_value_bits)
+        key, value = self.kv_key_scheme, self.kv_value_scheme
+        asked = [self.kv_bits]
+        asked += [self.kv_key_bits] if not key else []
+        asked += [self.kv_value_bits] if not value else []
         widths = sorted((float(w) for w in asked if w is not None), key=float.is_integer)
         # any fraction decides: `uniform` stores none
-        return scheme_for(widths[0] if widths else None, named[0] if named else None)
+        overall = scheme_for(widths[0] if widths else None, self.kv_quant_scheme or None)
+        overall = overall or key or value
+        if overall is None:
+            return None
+        both = parts(overall)
+        key, value = key or both[0], value or both[-1]
+        return key if key == value else f"{key}+{value}"
 
     def choose(self) -> SchemeChoice | None:
         """Return the checked choice, or None when the flags ask for a dense cache.
@@ -98,25 +98,34 @@ def turboquant_enabled(bits: float | None, scheme: str | None = None) -> bool:
 
     Args:
         bits: bits a value; None never does.
-        scheme: ``turboquant`` does at any width; with none, or ``uniform``, a fraction does.
+        scheme: ``turboquant`` on either side does at any width; with none, or ``uniform``, a
+            fraction does.
     """
     if bits is None:
         return False
-    name = parse(scheme)[0] if scheme else HOST_DEFAULT_SCHEME
-    return name == "turboquant" or (
-        name == HOST_DEFAULT_SCHEME and scheme_for(bits, None) == "turboquant"
+    names = [parse(part)[0] for part in parts(scheme or HOST_DEFAULT_SCHEME)]
+    return "turboquant" in names or (
+        names == [HOST_DEFAULT_SCHEME] and scheme_for(bits, None) == "turboquant"
     )
 
 
 def _with_group_size(text: str, size: int) -> str:
+    schemes = parts(text)
+    grouped = [_grouped(scheme, size) for scheme in schemes]
+    if None in grouped and len(set(grouped)) == 1:
+        _say_no_groups(text, size)
+    return "+".join(new or old for new, old in zip(grouped, schemes, strict=True))
+
+
+def _grouped(text: str, size: int) -> str | None:
+    """Return the string of one scheme with a group size, or None for one without groups."""
     name, given = parse(text)
     known = registry().scheme(name).all_options()
     for option in GROUP_OPTIONS:
         if option in known:
             separator = "," if given else ":"
             return text if option in given else f"{text}{separator}{option}={size}"
-    _say_no_groups(name, size)
-    return text
+    return None
 
 
 @functools.cache

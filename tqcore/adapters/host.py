@@ -12,6 +12,7 @@ from tqcore.adapters.attention import classes_of, model_patches
 from tqcore.adapters.convert import CacheTypes, Converter
 from tqcore.adapters.patches import PatchSet
 from tqcore.adapters.reading import needs_arrays
+from tqcore.adapters.stage import WHOLE, Stage
 from tqcore.schemestring import SchemeChoice
 
 if TYPE_CHECKING:
@@ -59,19 +60,23 @@ class Host:
     def route_attention(self, model: Any) -> bool:
         """Make the model's layers hand views to their owner; say whether all of them can."""
         target = self.target(model)
-        if needs_arrays(classes_of(target), self.base.partition(".")[0]):
-            return False
         self.wiring.add(model_patches(target, self.base))
-        return True
+        return not needs_arrays(classes_of(target), self.base.partition(".")[0])
 
     def tell(self, filled: Filled) -> None:
         """Tell every listener."""
         for listener in list(self.listeners):
             listener(filled)
 
-    def converter(self, choice: SchemeChoice | None, early: bool = True) -> Converter:
+    def converter(
+        self,
+        choice: SchemeChoice | None,
+        early: bool = True,
+        arrays: bool | None = None,
+        stage: Stage = WHOLE,
+    ) -> Converter:
         """Return a converter of this host's caches."""
-        return Converter(self.types, choice, early)
+        return Converter(self.types, choice, early, arrays, stage)
 
     def install(self) -> None:
         """Make the host's own functions take our flags; calling it again changes nothing."""

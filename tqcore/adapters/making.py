@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +11,8 @@ from attrs import field, frozen
 
 from tqcore.adapters.host import Host
 from tqcore.adapters.reading import NEEDS_ARRAYS, STAYS_DENSE
+from tqcore.adapters.stage import stage_of
+from tqcore.cache.report import AS_ARRAYS
 from tqcore.schemestring import SchemeChoice
 
 logger = logging.getLogger(__name__)
@@ -24,8 +27,8 @@ class CacheMaker:
         choice: what to store; None only adopts quantized caches that a caller made.
 
     Attributes:
-        served: whether the model's layers can be handed views; if not, it stays dense.
-        reasons: why layers of the latest caches were left alone.
+        arrays: whether the model needs arrays instead of views.
+        reasons: why layers of the latest caches were left alone, by their index in the model.
     """
 
     def __init__(self, host: Host, model: Any, choice: SchemeChoice | None) -> None:
@@ -33,9 +36,11 @@ class CacheMaker:
         self.choice = choice
         self.reasons: dict[int, str] = {}
         self._target = host.target(model)
-        self.served = host.route_attention(model)
-        if not self.served and choice is not None:
+        self.arrays = not host.route_attention(model)
+        if self._stays_dense:
             logger.warning(STAYS_DENSE, type(model).__module__, NEEDS_ARRAYS)
+        elif self.arrays and choice is not None:
+            _say_arrays(type(model).__module__)
 
     def make(self, max_kv_size: int | None = None) -> list[Any]:
         """Return the model's caches, quantized where the scheme and the layer allow it."""
@@ -47,12 +52,24 @@ class CacheMaker:
 
     def convert(self, caches: list[Any]) -> list[Any]:
         """Convert the caches of one run in place."""
-        converter = self.host.converter(self.choice if self.served else None)
+        choice = None if self._stays_dense else self.choice
+        stage = stage_of(self._target)
+        converter = self.host.converter(choice, arrays=self.arrays, stage=stage)
         converter.convert(caches)
         self.reasons = converter.reasons
-        if not self.served and self.choice is not None:
-            self.reasons = dict.fromkeys(range(len(caches)), NEEDS_ARRAYS)
+        if self._stays_dense:
+            layers = range(stage.first, stage.first + len(caches))
+            self.reasons = dict.fromkeys(layers, NEEDS_ARRAYS)
         return caches
+
+    @property
+    def _stays_dense(self) -> bool:
+        return self.arrays and self.choice is not None and self.choice.policy.arrays == "dense"
+
+
+@functools.cache
+def _say_arrays(model: str) -> None:
+    logger.info("%s: the KV cache is %s", model, AS_ARRAYS)
 
 
 @frozen

@@ -18,7 +18,7 @@ from tqcore.cache.view import CacheView
 
 ATTENTION = "scaled_dot_product_attention"
 EXPANSION = "dequantize_kv_state"
-FETCH = "update_and_fetch"
+FETCHES = ("update_and_fetch", "keys_and_values")
 NEEDS_ARRAYS = "the model computes attention itself and needs plain arrays"
 STAYS_DENSE = "%s: the KV cache stays dense: %s"
 _EXPANDING = (EXPANSION, "dequantize")
@@ -66,7 +66,7 @@ def _is_fetch(node: ast.AST) -> bool:
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr == FETCH
+        and node.func.attr in FETCHES
     )
 
 
@@ -107,7 +107,7 @@ def _needs_array(node: ast.AST, fetched: set[str]) -> bool:
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         return node.value.id in fetched and node.attr not in _VIEW_NAMES
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in (FETCH, *_EXPANDING):
+        if node.func.attr in (*FETCHES, *_EXPANDING):
             return False
         given = [*node.args, *(k.value for k in node.keywords)]
         return any(_is_one_of(argument, fetched) for argument in given)

@@ -17,10 +17,17 @@ def report(caches: Sequence[Any], reasons: Mapping[int, str] | None = None) -> l
 
     Args:
         caches: one entry a layer, quantized or the host's own.
-        reasons: why layers were left alone, as the converter recorded them.
+        reasons: why layers were left alone, as the converter recorded them, by layer.
     """
     reasons = reasons or {}
-    return [_layer(entry, layer, reasons.get(layer, "")) for layer, entry in enumerate(caches)]
+    first = _first(caches, reasons)
+    return [_layer(c, layer, reasons.get(layer, "")) for layer, c in enumerate(caches, first)]
+
+
+def _first(caches: Sequence[Any], reasons: Mapping[int, str]) -> int:
+    """Return the index of the first layer: not 0 in a later stage of a pipeline."""
+    known = (c.layer - at for at, c in enumerate(caches) if isinstance(c, TokenCache))
+    return max(next(known, min(reasons, default=0)), 0)
 
 
 def _layer(entry: Any, layer: int, reason: str) -> LayerReport:

@@ -18,6 +18,8 @@ def merge(parts: Sequence[Partial], sinks: mx.array | None = None) -> mx.array:
         parts: one a segment, outputs in one common (unrotated) domain.
         sinks: learnt sink logits ``[Hq]``: weight that falls on no value.
     """
+    if len(parts) == 1 and sinks is None:
+        return _normalized(parts[0].o, parts[0].l)
     m = parts[0].m
     for part in parts[1:]:
         m = mx.maximum(m, part.m)
@@ -31,4 +33,8 @@ def merge(parts: Sequence[Partial], sinks: mx.array | None = None) -> mx.array:
         o, l = o + part.o * factor[..., None], l + part.l * factor
     if sinks is not None:
         l = l + mx.exp(sink - finite)
+    return _normalized(o, l)
+
+
+def _normalized(o: mx.array, l: mx.array) -> mx.array:
     return o / mx.where(l == 0, 1.0, l)[..., None]

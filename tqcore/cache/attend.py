@@ -5,13 +5,14 @@ from __future__ import annotations
 import mlx.core as mx
 
 from tqcore.attention.mask import SegmentMask
-from tqcore.attention.merge import merge
+from tqcore.cache.finish import finish
 from tqcore.cache.segments import attend_dense, attend_segment
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
-from tqcore.cache.view import CacheView, Side, fit
+from tqcore.cache.view import CacheView
 from tqcore.errors import ShapeError, StateError
 from tqcore.protocols import Partial
+from tqcore.widths import Side
 
 QUERY_BLOCK = 512
 """Queries that attend together: it bounds the logits that a long prompt holds at once."""
@@ -124,7 +125,7 @@ class Attending:
             )
             for segment in self.tokens.segments(first, stop)
         ]
-        return fit(merge(parts, sinks), queries.dtype)
+        return finish(parts, sinks, queries.dtype)
 
     def _attend_sinks(
         self,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, Self, TypeVar
 
 import mlx.core as mx
 
+from tqcore.cache import state as saved
 from tqcore.cache.attend import Attending
-from tqcore.cache.report import LayerReport
+from tqcore.cache.report import AS_ARRAYS, LayerReport
 from tqcore.cache.sinks import Sinks
+from tqcore.cache.storage import STEP
 from tqcore.cache.tokens import Tokens
-from tqcore.cache.view import CacheView, Side
+from tqcore.cache.view import CacheView
 from tqcore.codec import Codec, codec_for
 from tqcore.errors import ShapeError, StateError
 from tqcore.schemestring import SchemeChoice
 from tqcore.spec import ShapeCtx
+from tqcore.widths import Side
 
+_Cache = TypeVar("_Cache", bound="TokenCache")
 _FLOATS = (mx.float16, mx.bfloat16, mx.float32)
 
 
@@ -30,6 +35,8 @@ class TokenCache(Attending):
         dtype: of what went in.
         lead: ``(B, H)``.
         sinks: the first tokens of each row, dense.
+        as_arrays: hand out arrays instead of views, for models that attend by themselves; what
+            is stored stays packed. Set by whoever knows the model, kept by copies and files.
     """
 
     choice: SchemeChoice
@@ -37,6 +44,10 @@ class TokenCache(Attending):
     n_layers: int
     left_dense: str | None
     dtype: mx.Dtype
+    as_arrays: bool = False
+
+    step = STEP
+    """Tokens by which capacity grows, under the name that hosts read it by."""
 
     def setup(
         self, choice: SchemeChoice, layer: int, n_layers: int, left_dense: str | None
@@ -67,14 +78,33 @@ class TokenCache(Attending):
     # What it holds
 
     @property
+    def state(self) -> Any:
+        """Arrays of keys and of values: sinks if any, packed planes, then the dense tail."""
+        return self.arrays()
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        saved.fill(self, value)
+
+    @property
     def bits(self) -> float:
         """Mean of the key and value widths that were asked for."""
-        return sum(self.choice.widths.sides()) / 2
+        return sum(self.choice.sides) / 2
 
     @property
     def keys(self) -> mx.array | None:
         """The stored key codes, uint32 ``[B, H, T, words]``; dense keys before ``start``."""
         return self.tokens.arrays()[0][0] if self.tokens and self.length else None
+
+    @keys.setter
+    def keys(self, value: mx.array) -> None:
+        # Pipelines tie what they send to the next process to the keys of their last layer:
+        # `cache.keys = mx.depends(cache.keys, sent)`, so that it is sent once the cache is used.
+        held = self.keys
+        if held is None or (value.shape, value.dtype) != (held.shape, held.dtype):
+            raise StateError("keys can only be given an order: mx.depends(cache.keys, ...)")
+        assert self.tokens is not None
+        self.tokens.wait_for(value)
 
     @property
     def values(self) -> mx.array | None:
@@ -103,6 +133,8 @@ class TokenCache(Attending):
             reason = f"{self.length} tokens, quantization starts at {policy.start}"
             if policy.window and self.length >= policy.start:
                 reason = f"{self.length} tokens, the latest {policy.window} stay dense"
+        elif packed and self.as_arrays:
+            reason = AS_ARRAYS
         key_bits = value_bits = 8.0 * self.dtype.size
         if packed and self.tokens:
             key_bits, value_bits = (codec.bits_per_value for codec in self.tokens.codecs)
@@ -123,8 +155,10 @@ class TokenCache(Attending):
 
     # Writing
 
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[CacheView, CacheView]:
-        """Append ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values; return views of all.
+    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[Any, Any]:
+        """Append ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values; return all, as views.
+
+        With ``as_arrays``, return real arrays in the dtype that went in.
 
         Raises:
             ShapeError: not four axes, or not the batch, heads and dims of before.
@@ -140,8 +174,11 @@ class TokenCache(Attending):
             self.sinks.capture(keys, values, self.starts())
         pack = self.left_dense is None and (self.is_quantized or long_enough)
         tokens.append(keys, values, pack=pack)
-        length = tokens.length
-        return CacheView(self, "key", 0, length), CacheView(self, "value", 0, length)
+        return self.dequantize() if self.as_arrays else self.keys_and_values()
+
+    def keys_and_values(self) -> tuple[Any, Any]:
+        """Return views of all that is held; layers that share a cache read it so."""
+        return CacheView(self, "key", 0, self.length), CacheView(self, "value", 0, self.length)
 
     def make_room(self) -> None:
         """Forget what the next tokens push out; nothing, unless the cache has a window."""
@@ -174,16 +211,20 @@ class TokenCache(Attending):
         self, keys: CacheView | None = None, values: CacheView | None = None
     ) -> tuple[mx.array, mx.array]:
         """Return real keys and values ``[B, H, T, D]``, in the dtype that went in."""
-        keys = CacheView(self, "key", 0, self.length) if keys is None else keys
-        values = CacheView(self, "value", 0, self.length) if values is None else values
+        all_keys, all_values = self.keys_and_values()
+        keys = all_keys if keys is None else keys
+        values = all_values if values is None else values
         return keys.dequantize(), values.dequantize()
 
-    def expand(self, side: Side, start: int, stop: int) -> mx.array:
-        """Return one side's tokens ``[start, stop)`` as float32 ``[B, H, n, D]``."""
+    def expand(self, side: Side, start: int, stop: int, after: Sequence[mx.array] = ()) -> mx.array:
+        """Return one side's tokens ``[start, stop)`` as float32 ``[B, H, n, D]``.
+
+        Nothing is decoded before ``after`` is known.
+        """
         batch, heads, dim = self.geometry(side)
         assert self.tokens is not None
         which = int(side == "value")
-        parts = self.tokens.expand(which, start, stop)
+        parts = self.tokens.expand(which, start, stop, after)
         if not parts:
             return mx.zeros((batch, heads, 0, dim))
         x = mx.concatenate(parts, axis=2)
@@ -213,6 +254,57 @@ class TokenCache(Attending):
         self.tokens.restore(keys, values)
 
     # Copies
+
+    @property
+    def meta_state(self) -> str:
+        """JSON: scheme, widths, codecs, layouts and counts; see ``tqcore.cache.state``."""
+        return saved.describe(self)
+
+    def restore(self, state: Any, meta_state: str) -> None:
+        """Become the cache that ``state`` and ``meta_state`` were taken from.
+
+        Raises:
+            StateError: the description or the arrays do not fit this tqcore.
+        """
+        saved.restore(self, state, meta_state)
+
+    def window_state(self) -> dict[str, int] | None:
+        """Return what a sliding window adds to ``meta_state``."""
+        return None
+
+    def take_window_state(self, window: dict[str, int] | None) -> None:
+        """Take back what ``window_state`` returned.
+
+        Raises:
+            StateError: it describes another kind of cache.
+        """
+        if window is not None:
+            raise StateError("saved cache: it has a sliding window, this one has none")
+
+    @classmethod
+    def from_state(cls, state: Any, meta_state: str) -> Self:
+        """Rebuild a cache that decodes bit for bit like the original.
+
+        Raises:
+            StateError: the description or the arrays do not fit this tqcore.
+        """
+        cache = cls.__new__(cls)
+        cache.restore(state, meta_state)
+        return cache
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_state, (self.state, self.meta_state)
+
+    def row(self, kind: type[_Cache], row: int, start: int = 0) -> _Cache:
+        """Return one row from token ``start`` on as a ``kind``, packed bytes as they are."""
+        cache = kind.__new__(kind)
+        cache.setup(self.choice, self.layer, self.n_layers, self.left_dense)
+        cache.as_arrays = self.as_arrays
+        if self.tokens is not None:
+            cache.tokens = self.tokens.rows([row], start)
+            cache.sinks = self.sinks.rows([row])
+            cache.lead, cache.dtype = (1, self.lead[1]), self.dtype
+        return cache
 
     def copy(self) -> Self:
         """Return a cache that shares no array with this one."""

@@ -189,17 +189,16 @@ class BatchQuantizedKVCache(TokenCache):
 
     def extract(self, row: int) -> QuantizedKVCache:
         """Return one row as a single-sequence cache, packed bytes as they are."""
-        cache = self.single.__new__(self.single)
-        cache.setup(self.choice, self.layer, self.n_layers, self.left_dense)
-        if self.tokens is not None:
-            row = range(self.batch_size)[row]
-            cache.tokens = self.tokens.rows([row], min(self.padding[row], self.length))
-            cache.sinks = self.sinks.rows([row])
-            cache.lead, cache.dtype = (1, self.lead[1]), self.dtype
-        return cache
+        row = range(self.batch_size)[row]
+        return self.row(self.single, row, min(self.padding[row], self.length))
 
     @classmethod
     def merge(cls, caches: Sequence[QuantizedKVCache]) -> Self:
+        """Return ``from_rows(caches)``, under the name that hosts call it by."""
+        return cls.from_rows(caches)
+
+    @classmethod
+    def from_rows(cls, caches: Sequence[QuantizedKVCache]) -> Self:
         """Return single-sequence caches as the rows of a batch that end together.
 
         Raises:
@@ -208,6 +207,7 @@ class BatchQuantizedKVCache(TokenCache):
         first = caches[0]
         batch = cls.__new__(cls)
         batch.setup(first.choice, first.layer, first.n_layers, first.left_dense)
+        batch.as_arrays = any(cache.as_arrays for cache in caches)
         batch.join(caches, [[0]] * len(caches))
         return batch
 
@@ -219,8 +219,19 @@ class BatchQuantizedKVCache(TokenCache):
     @state.setter
     def state(self, value: Any) -> None:
         *arrays, offsets, left_padding = value
-        self.padding = [int(count) for count in left_padding.tolist()]
+        self.padding = left_padding.tolist()
         saved.fill(self, arrays)
+        self.take_offsets(offsets.tolist())
+
+    def restore(self, state: Any, meta_state: str) -> None:
+        """Become the batch that ``state`` and ``meta_state`` were taken from.
+
+        Raises:
+            StateError: the description or the arrays do not fit this tqcore.
+        """
+        *arrays, offsets, left_padding = state
+        saved.restore(self, arrays, meta_state)
+        self.padding = left_padding.tolist()
         self.take_offsets(offsets.tolist())
 
     def take_offsets(self, offsets: Sequence[int]) -> None:

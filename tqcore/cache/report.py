@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
+AS_ARRAYS = "handed out as arrays: the model computes attention itself"
+
 
 @frozen
 class LayerReport:
@@ -16,7 +18,7 @@ class LayerReport:
         tokens: tokens held.
         quantized_tokens: of those, the packed ones.
         nbytes: bytes the allocator holds.
-        reason: why it is dense, or empty.
+        reason: why it is dense, or what else there is to know of it, or empty.
     """
 
     layer: int

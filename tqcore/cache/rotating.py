@@ -100,7 +100,7 @@ class RotatingQuantizedKVCache(Windowed, QuantizedKVCache):
 
     def window_state(self) -> dict[str, int]:
         """Return what ``meta_state`` says of the window."""
-        return {"max_size": self.max_size, "keep": self.keep, "forgotten": self.forgotten}
+        return {**super().window_state(), "keep": self.keep, "forgotten": self.forgotten}
 
     def take_window_state(self, window: dict[str, int] | None) -> None:
         """Take back what ``window_state`` returned.
@@ -108,10 +108,9 @@ class RotatingQuantizedKVCache(Windowed, QuantizedKVCache):
         Raises:
             StateError: it describes a cache without a window, or is no description.
         """
-        if window is None:
-            raise StateError("saved cache: it has no sliding window, this one has")
-        self.max_size, self.keep = int(window["max_size"]), int(window["keep"])
-        self.forgotten = int(window["forgotten"])
+        super().take_window_state(window)
+        assert window is not None
+        self.keep, self.forgotten = int(window["keep"]), int(window["forgotten"])
         if self.forgotten < 0 or not 0 <= self.keep < self.max_size:
             raise StateError(f"saved cache: impossible sliding window {window}")
 

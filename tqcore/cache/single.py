@@ -6,10 +6,8 @@ from typing import Any, Self
 
 import mlx.core as mx
 
-from tqcore.cache import state as saved
 from tqcore.cache.base import TokenCache
 from tqcore.cache.masks import make_mask
-from tqcore.errors import StateError
 from tqcore.schemestring import SchemeChoice, choose
 
 
@@ -67,47 +65,6 @@ class QuantizedKVCache(TokenCache):
     ) -> mx.array | str | None:
         """Return the mask for ``n`` new tokens, as the hosts' dense cache would."""
         return make_mask(n, self.offset, return_array, window_size)
-
-    @property
-    def state(self) -> Any:
-        """Arrays of keys and of values: sinks if any, packed planes, then the dense tail."""
-        return self.arrays()
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        saved.fill(self, value)
-
-    @property
-    def meta_state(self) -> str:
-        """JSON: scheme, widths, codecs, layouts and counts; see ``tqcore.cache.state``."""
-        return saved.describe(self)
-
-    @classmethod
-    def from_state(cls, state: Any, meta_state: str) -> Self:
-        """Rebuild a cache that decodes bit for bit like the original.
-
-        Raises:
-            StateError: the description or the arrays do not fit this tqcore.
-        """
-        cache = cls.__new__(cls)
-        saved.restore(cache, state, meta_state)
-        return cache
-
-    def window_state(self) -> dict[str, int] | None:
-        """Return what a sliding window adds to ``meta_state``."""
-        return None
-
-    def take_window_state(self, window: dict[str, int] | None) -> None:
-        """Take back what ``window_state`` returned.
-
-        Raises:
-            StateError: it describes another kind of cache.
-        """
-        if window is not None:
-            raise StateError("saved cache: it has a sliding window, this one has none")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_state, (self.state, self.meta_state)
 
     def _take(self, cache: Any) -> Self:
         if stop := int(cache.offset):

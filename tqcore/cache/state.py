@@ -17,7 +17,6 @@ from tqcore.spec import CodecSpec
 
 if TYPE_CHECKING:
     from tqcore.cache.base import TokenCache
-    from tqcore.cache.single import QuantizedKVCache
 
 FORMAT = 1
 """Version of this text; a change that old readers misread raises it."""
@@ -28,7 +27,7 @@ LARGEST_DIM = 2**16
 DTYPES = {"float16": mx.float16, "bfloat16": mx.bfloat16, "float32": mx.float32}
 
 
-def describe(cache: QuantizedKVCache) -> str:
+def describe(cache: TokenCache) -> str:
     """Return the JSON that, with the state's arrays, restores ``cache``."""
     widths = cache.choice.widths
     data: dict[str, Any] = {
@@ -41,6 +40,8 @@ def describe(cache: QuantizedKVCache) -> str:
     }
     if rotating := cache.window_state():
         data["rotating"] = rotating
+    if cache.as_arrays:
+        data["as_arrays"] = True
     if (tokens := cache.tokens) is not None:
         data["dtype"] = str(cache.dtype).removeprefix("mlx.core.")
         data["heads"] = list(cache.lead)
@@ -56,7 +57,7 @@ def is_rotating(text: str) -> bool:
     return "rotating" in json.loads(text)
 
 
-def restore(cache: QuantizedKVCache, state: Any, text: str) -> None:
+def restore(cache: TokenCache, state: Any, text: str) -> None:
     """Fill ``cache``, not yet set up, from ``state`` and its ``meta_state``.
 
     Raises:
@@ -73,6 +74,7 @@ def restore(cache: QuantizedKVCache, state: Any, text: str) -> None:
         choice = choose(data["scheme"], bits, key_bits, value_bits, data["start"])
         cache.setup(choice, layer, n_layers, data["left_dense"])
         cache.take_window_state(data.get("rotating"))
+        cache.as_arrays = cache.as_arrays or bool(data.get("as_arrays"))
         if "tokens" in data:
             _restore_tokens(cache, state, data)
     except StateError:
@@ -83,7 +85,7 @@ def restore(cache: QuantizedKVCache, state: Any, text: str) -> None:
         raise StateError(f"saved cache: unreadable description ({error!r})") from None
 
 
-def _restore_tokens(cache: QuantizedKVCache, state: Any, data: dict[str, Any]) -> None:
+def _restore_tokens(cache: TokenCache, state: Any, data: dict[str, Any]) -> None:
     (batch, heads), (key_dim, value_dim) = data["heads"], data["dims"]
     if not all(isinstance(d, int) and 0 < d <= LARGEST_DIM for d in (key_dim, value_dim)):
         raise StateError(f"saved cache: head dimensions {key_dim!r}, {value_dim!r}")

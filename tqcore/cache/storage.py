@@ -70,7 +70,7 @@ class PlaneStore:
         count = min(count, self.length)
         self.length -= count
         if not self.length:
-            self.clear()  # of another shape from now on, perhaps
+            self.clear()  # the next rows may be others
         return count
 
     def drop_first(self, count: int) -> None:
@@ -81,6 +81,10 @@ class PlaneStore:
             self.clear()
         elif self._first >= self.step:
             self._reallocate(self._buffers, self.length + 1)
+
+    def wait_for(self, array: mx.array) -> None:
+        """Let the first plane depend on ``array``."""
+        self._buffers[0] = mx.depends(self._buffers[0], array)
 
     def clear(self) -> None:
         """Forget every token and give the memory back."""

@@ -72,6 +72,12 @@ class Tokens:
         return self.packed_length + self.dense.length
 
     @property
+    def capacity(self) -> int:
+        """Tokens that what is allocated has room for."""
+        values = self.packed[1]  # the same tokens as the keys
+        return sum(store.capacity for store in self.stores if store is not values)
+
+    @property
     def nbytes(self) -> int:
         """Bytes that the allocator holds, unused capacity included."""
         return sum(store.nbytes for store in self.stores)
@@ -108,11 +114,17 @@ class Tokens:
             keys, values = self.dense.view(begin - first, stop - first)
             yield Segment(begin, stop, [keys], [values], is_packed=False)
 
-    def expand(self, side: int, start: int, stop: int) -> list[mx.array]:
-        """Return one side's tokens ``[start, stop)``, float32 ``[B, H, n, D]`` a segment."""
+    def expand(
+        self, side: int, start: int, stop: int, after: Sequence[mx.array] = ()
+    ) -> list[mx.array]:
+        """Return one side's tokens ``[start, stop)``, float32 ``[B, H, n, D]`` a segment.
+
+        Nothing is decoded before ``after`` is known, see ``tqcore.attention.blocks``.
+        """
         parts = []
         for segment in self.segments(start, stop):
             planes = segment.values if side else segment.keys
+            planes = mx.depends(planes, list(after)) if after else planes
             parts.append(self.codecs[side].decode(planes) if segment.is_packed else planes[0])
         return [part.astype(mx.float32) for part in parts]
 
@@ -170,6 +182,10 @@ class Tokens:
             dense = self.dense.view()
             keys, values = [*keys, dense[0]], [*values, dense[1]]
         return keys, values
+
+    def wait_for(self, array: mx.array) -> None:
+        """Let no use of the keys be evaluated before ``array``."""
+        (self.packed[0] if self.packed_length else self.dense).wait_for(array)
 
     def restore(self, keys: list[mx.array], values: list[mx.array]) -> None:
         """Take back what ``arrays`` returned.

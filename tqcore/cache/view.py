@@ -7,16 +7,19 @@ that knows the owner works on the packed planes, and anything else gets real arr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
+from tqcore.widths import Side
+
 if TYPE_CHECKING:
     from tqcore.cache.base import TokenCache
 
-Side = Literal["key", "value"]
+EXPAND_BUDGET = 4 * 2**20
+"""Bytes of float32 vectors that are decoded together; a few copies live at once."""
 
 
 class CacheView:
@@ -55,7 +58,14 @@ class CacheView:
 
     def dequantize(self, dtype: mx.Dtype | None = None) -> mx.array:
         """Return the real array ``[B, H, T, D]``, in ``dtype`` or the view's own."""
-        return fit(self.owner.expand(self.side, self.start, self.stop), dtype or self.dtype)
+        batch, heads, _, dim = self.shape
+        block = max(64, EXPAND_BUDGET // (4 * batch * heads * dim))
+        parts: list[mx.array] = []
+        for start in range(self.start, max(self.stop, self.start + 1), block):
+            stop = min(start + block, self.stop)
+            part = self.owner.expand(self.side, start, stop, parts[-1:])
+            parts.append(fit(part, dtype or self.dtype))
+        return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=2)
 
     def astype(self, dtype: mx.Dtype) -> mx.array:
         """Return the real array in ``dtype``."""

@@ -7,6 +7,7 @@ from attrs import evolve
 from tqcore.cache.base import TokenCache
 from tqcore.cache.report import LayerReport
 from tqcore.cache.sinks import Sinks
+from tqcore.errors import StateError
 from tqcore.schemestring import SchemeChoice
 
 
@@ -44,12 +45,26 @@ class Windowed(TokenCache):
         raise NotImplementedError
 
     def size(self) -> int:
-        """Return the tokens in the window."""
-        return min(self.longest(), self.max_size)
+        """Return the tokens in the window, padding included."""
+        return min(self.length, self.max_size)
 
     def is_trimmable(self) -> bool:
         """Say whether nothing was pushed out: only then a tail can be forgotten."""
         return self.longest() < self.max_size
+
+    def window_state(self) -> dict[str, int]:
+        """Return what ``meta_state`` says of the window."""
+        return {"max_size": self.max_size}
+
+    def take_window_state(self, window: dict[str, int] | None) -> None:
+        """Take back what ``window_state`` returned.
+
+        Raises:
+            StateError: it describes a cache without a window, or is no description.
+        """
+        if window is None:
+            raise StateError("saved cache: it has no sliding window, this one has")
+        self.max_size = int(window["max_size"])
 
     def report(self) -> LayerReport:
         """Return what this layer holds, for the per-layer report."""

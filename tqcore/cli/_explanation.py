@@ -9,7 +9,6 @@ from typing import Any
 from tqcore.cli._output import print_table
 from tqcore.codec import Codec, codec_for, side_spec
 from tqcore.errors import KernelError, OptionError
-from tqcore.registry import registry
 from tqcore.schemestring import SchemeChoice
 from tqcore.select import EncodeRequest, KernelRequest, encoder_for, kernel_for
 from tqcore.spec import SchemeSpec, ShapeCtx
@@ -37,7 +36,7 @@ def describe(choice: SchemeChoice, args: argparse.Namespace) -> dict[str, Any]:
     key, value = codec_for(spec.key, dims[0]), codec_for(spec.value, dims[1])
     return {
         "scheme": choice.text,
-        "package": registry().package_of(choice.info.name),
+        "package": choice.package,
         "layer": args.layer,
         "key": _side(key),
         "value": _side(value),

@@ -13,7 +13,6 @@ from attrs import frozen
 from tqcore.adapters import HostName, get_host
 from tqcore.adapters.seams import installed
 from tqcore.errors import HostError
-from tqcore.registry import registry
 from tqcore.schemestring import SchemeChoice
 
 if TYPE_CHECKING:
@@ -154,11 +153,8 @@ class Run:
 
 def describe(choice: SchemeChoice, layers: Sequence[LayerReport]) -> str:
     """Return which package served which scheme, and how many layers it quantized or why none."""
-    key, value = choice.widths.sides()
-    served = (
-        f"scheme {choice.text} (keys {key:g}, values {value:g} bits) "
-        f"by {registry().package_of(choice.info.name)}"
-    )
+    key, value = choice.sides
+    served = f"scheme {choice.text} (keys {key:g}, values {value:g} bits) by {choice.package}"
     quantized = [layer for layer in layers if layer.quantized_tokens]
     if quantized:
         return f"{served}: {len(quantized)} of {len(layers)} layers quantized"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tqcore.cache import LayerReport
 from tqcore.cli._output import print_table
 
-COLUMNS = ("layer", "kind", "key bits", "value bits", "tokens", "quantized", "bytes", "why dense")
+COLUMNS = ("layer", "kind", "key bits", "value bits", "tokens", "quantized", "bytes", "note")
 
 
 def print_layers(layers: Sequence[LayerReport]) -> None:

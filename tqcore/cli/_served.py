@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from tqcore.schemestring import SchemeChoice
 if TYPE_CHECKING:
     from tqcore.adapters.making import Filled
 
+LOADS = ("load", "sharded_load")
 NOTHING_RAN = "no run of a model asked for a quantized KV cache"
 
 
@@ -53,32 +55,37 @@ class Notices:
     def loading(
         self, name: HostName, module: ModuleType, choice: SchemeChoice | None = None
     ) -> Iterator[None]:
-        """Learn the names of the models that ``module.load`` returns; with a choice, enable them.
+        """Learn the names of the models that ``module`` loads; with a choice, enable them.
 
         Args:
             name: the host.
-            module: where its loop looks up ``load``.
+            module: where its loop looks up ``load``, and ``sharded_load`` for several machines.
             choice: what to store.
         """
         host = get_host(name)
-        previous = module.load
+        previous = {load: getattr(module, load) for load in LOADS if hasattr(module, load)}
 
-        def load(*args: Any, **kwargs: Any) -> Any:
-            loaded = previous(*args, **kwargs)
-            path = args[0] if args else kwargs.get("path_or_hf_repo", "")
-            model = id(host.target(loaded[0]))
-            self._names[model] = str(path)
-            # an earlier model may have had this address
-            self._counts = {key: n for key, n in self._counts.items() if key[0] != model}
-            if choice is not None:
-                wire(host, loaded[0], choice)
-            return loaded
+        def naming(load: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(load)
+            def named(*args: Any, **kwargs: Any) -> Any:
+                loaded = load(*args, **kwargs)
+                path = args[0] if args else kwargs.get("path_or_hf_repo", "")
+                model = id(host.target(loaded[0]))
+                self._names[model] = str(path)
+                # an earlier model may have had this address
+                self._counts = {key: n for key, n in self._counts.items() if key[0] != model}
+                if choice is not None:
+                    wire(host, loaded[0], choice)
+                return loaded
 
-        module.load = load  # type: ignore[attr-defined]
+            return named
+
+        for attribute, load in previous.items():
+            setattr(module, attribute, naming(load))
         try:
             yield
         finally:
-            module.load = previous  # type: ignore[attr-defined]
+            vars(module).update(previous)
 
     def finish(self) -> None:
         """Say so if no run asked for a quantized cache."""

@@ -17,7 +17,7 @@ def add_parser(subparsers: Any) -> None:
         description="Show the parts of a scheme, the planes it stores, true bytes, and the "
         "kernel that serves it with the reasons against every other one.",
     )
-    parser.add_argument("scheme", help="NAME or NAME:option=value,option=value")
+    parser.add_argument("scheme", help="NAME or NAME:option=value,option=value; KEYS+VALUES")
     widths = parser.add_argument_group("widths")
     widths.add_argument("--bits", type=float, help="as --kv-bits; default: the scheme's own")
     widths.add_argument("--key-bits", type=float, help="as --kv-key-bits")

@@ -16,8 +16,8 @@ from rich.progress import Progress
 from tqcore.demo.convert import convert
 from tqcore.demo.errors import DemoError
 from tqcore.demo.gguf import REQUIREMENT, SHA256, find_gguf
-from tqcore.demo.places import cache_dir
 from tqcore.demo.progress import silent
+from tqcore.places import cache_dir
 
 FORMAT = 1
 """Raise it when what a build writes changes: directories of another format are rebuilt."""

@@ -6,5 +6,5 @@
     def test_contract(check):
         check()
 
-tqcore's own components run the very same kit.
+tqcore's own components run the very same kit. For GPU kernels there is ``tqcore.testing.msl``.
 """

@@ -1,10 +1,12 @@
 // Block dequantize: packed words to vectors in the rotated domain.
 //
 //   words   uint32  [B, H, T, W]   u32le/1, any strides
-//   scale   uint16  [B, H, T]      unsigned float 6+10, any strides
-//   levels  float32 [tables]       of BITS + 1 bits (if WIDE > 0), then of BITS
+//   scales  uint16  [B, H, T, 1]   unsigned float 6+10; GROUP > 0: float16 [B, H, T, groups]
+//   biases                         GROUP > 0: float16 [B, H, T, groups]; otherwise unused
+//   levels  float32 [tables]       of BITS + 1 bits (if WIDE > 0), then of BITS; GROUP > 0: unused
 //   out     float32 [B, H, T, D]
-//   D, BITS, WIDE                  codes a vector, narrow width, codes that are a bit wider
+//   D, BITS, WIDE, GROUP           codes a vector, narrow width, codes that are a bit wider,
+//                                  codes a group
 //   LANES                          threads a vector
 //
 // Grid (T * LANES, H, B). A thread takes every LANES-th code of one vector, so that neighbours
@@ -20,10 +22,18 @@ const uint lane = at.x % uint(LANES);
 // CUDA rounds the grid up to whole blocks.
 if (token < tokens) {
   auto row = words + (at.z * words_strides[0] + at.y * words_strides[1] + token * words_strides[2]);
-  const float factor = tq_scale(
-      scale[at.z * scale_strides[0] + at.y * scale_strides[1] + token * scale_strides[2]]);
+  auto scale = scales + (at.z * scales_strides[0] + at.y * scales_strides[1] + token * scales_strides[2]);
+  auto bias = biases + (at.z * biases_strides[0] + at.y * biases_strides[1] + token * biases_strides[2]);
   auto vector = out + (int64_t(at.z * heads + at.y) * tokens + token) * D;
+  const float factor = GROUP == 0 ? tq_side(scale[0]) : 0.0f;
   for (uint i = lane; i < uint(D); i += uint(LANES)) {
-    vector[i] = levels[tq_level<BITS, WIDE>(row, words_strides[3], i)] * factor;
+    const uint index = tq_level<BITS, WIDE>(row, words_strides[3], i);
+    if (GROUP == 0) {
+      vector[i] = levels[index] * factor;
+    } else {
+      const uint group = i / uint(GROUP > 0 ? GROUP : 1);
+      vector[i] = tq_float(index) * tq_side(scale[group * scales_strides[3]]) +
+                  tq_side(bias[group * biases_strides[3]]);
+    }
   }
 }

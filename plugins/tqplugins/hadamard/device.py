@@ -60,6 +60,15 @@ class HadamardRotation:
             self._forward.append((before, order))
             self._inverse.insert(0, (scale, flip, back))
 
+    def one_transform(self) -> mx.array | None:
+        """Return the signs over sqrt(dim), float32 ``[dim]``, if the rotation is H(signs * x).
+
+        None: it has more rounds or blocks, or H is not Sylvester's matrix (``dim`` is not 2^k).
+        """
+        if len(self._forward) > 1 or len(self.blocks) > 1 or self.dim & (self.dim - 1):
+            return None
+        return self._forward[0][0]
+
     def forward(self, x: mx.array) -> mx.array:
         """Rotate ``[..., dim]`` floats; float32 inside, returned in the dtype of ``x``.
 

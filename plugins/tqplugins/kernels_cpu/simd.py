@@ -68,6 +68,7 @@ def _op(arity: int, result: Any, emit: Callable[..., Any]) -> Any:
         1: lambda typing, a: signed(a),
         2: lambda typing, a, b: signed(a, b),
         3: lambda typing, a, b, c: signed(a, b, c),
+        4: lambda typing, a, b, c, d: signed(a, b, c, d),
     }
     return intrinsic(takers[arity])
 
@@ -264,24 +265,39 @@ repeat = _op(1, FLOAT64, lambda builder, v: _join(builder, [v] * 8))
 totals = _op(1, FLOAT8, _totals)  # the sums of 64 lanes, eight by eight
 
 
-def _looked_up(builder: Any, tables: Any, codes: Any, width: Any) -> Any:
-    """Look eight codes up in tables of eight levels that lie one after the other."""
-    if not SHUFFLES:
-        return ir.Constant(_vector(8), [0.0] * 8)
+# Look-ups in registers, eight codes of up to 4 bits at once
+
+
+def _shifts(builder: Any, width: Any) -> Any:
+    wide = _splat(8)(builder, builder.trunc(width, _I32))
+    return builder.bitcast(builder.mul(_constant(_I32, range(8)), wide), _vector(8))
+
+
+def _spread(builder: Any, codes: Any, shifts: Any) -> Any:
+    """Move each lane's code to its low bits."""
     wide = _splat(8)(builder, builder.trunc(codes, _I32))
-    lane = _constant(_I32, range(8))
-    shift = builder.mul(lane, _splat(8)(builder, builder.trunc(width, _I32)))
-    index = builder.lshr(wide, shift)
-
-    def picked(table: int) -> Any:
-        at = builder.add(tables, ir.Constant(_I64, 32 * table))
-        levels = _load(_vector(8))(builder, at)
-        return _call(builder, "llvm.x86.avx2.permps", levels, index)
-
-    upper = builder.icmp_signed(
-        "<", builder.shl(index, _constant(_I32, [28] * 8)), _constant(_I32, [0] * 8)
-    )
-    return builder.select(upper, picked(1), picked(0))
+    return builder.lshr(wide, builder.bitcast(shifts, wide.type))
 
 
-looked_up = _op(3, FLOAT8, _looked_up)
+def _picked(builder: Any, table: Any, index: Any) -> Any:
+    """Return ``table[index % 8]``, lane by lane."""
+    if not SHUFFLES:
+        return table
+    return _call(builder, "llvm.x86.avx2.permps", table, index)
+
+
+def _pick8(builder: Any, codes: Any, shifts: Any, table: Any) -> Any:
+    return _picked(builder, table, _spread(builder, codes, shifts))
+
+
+def _pick16(builder: Any, codes: Any, shifts: Any, low: Any, high: Any) -> Any:
+    index = _spread(builder, codes, shifts)
+    # The fourth bit of a code becomes the sign that chooses the table.
+    signed = builder.shl(index, _constant(_I32, [28] * 8))
+    upper = builder.icmp_signed("<", signed, _constant(_I32, [0] * 8))
+    return builder.select(upper, _picked(builder, high, index), _picked(builder, low, index))
+
+
+shifts = _op(1, FLOAT8, _shifts)  # where each of eight codes of a width starts, opaque
+pick8 = _op(3, FLOAT8, _pick8)  # (codes, shifts, table): the levels of eight codes
+pick16 = _op(4, FLOAT8, _pick16)  # the same out of two tables

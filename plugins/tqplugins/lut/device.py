@@ -15,7 +15,7 @@ from tqplugins.lut import policy
 from tqplugins.lut.layout import check_width, spans
 from tqplugins.lut.search import NearestLevel
 from tqplugins.lut.table import look_up
-from tqplugins.lut.unit import normalized, stored_scale
+from tqplugins.lut.unit import direction, stored_scale
 
 
 class LutCodebook:
@@ -68,7 +68,7 @@ class LutCodebook:
         Raises:
             ShapeError: the last axis is not ``dim``.
         """
-        unit, length = normalized(u, self.dim)
+        unit, length = direction(u, self.dim)
         codes = self.nearest(unit)
         return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)
 

@@ -34,7 +34,7 @@ class NaiveLutCodebook:
 
     def encode(self, u: NDArray[Any]) -> tuple[NDArray[np.uint32], tuple[NDArray[np.uint16], ...]]:
         """Encode ``[..., dim]``; return codes ``[..., dim]`` and the scale ``[...]``."""
-        unit, length = normalized(u)
+        unit, length = normalized(finite(u))
         codes = self.nearest(unit)
         return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)
 
@@ -54,15 +54,34 @@ class NaiveLutCodebook:
         return np.concatenate([nearest(x[..., s], t) for t, s in spanned], axis=-1)
 
 
-def normalized(u: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return unit vectors ``[..., dim]`` and norms ``[...]``, as ``lut.unit.normalized``."""
+def nearest(x: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArray[np.uint32]:
+    """Return the index of the level nearest to each ``x``; ties go outward, 0 is positive."""
+    half = levels.size // 2
+    positive = levels[half:]
+    index = np.searchsorted((positive[1:] + positive[:-1]) / 2, np.abs(x), side="right")
+    return np.where(x < 0, half - 1 - index, half + index).astype(np.uint32)
+
+
+def finite(u: NDArray[Any]) -> NDArray[np.float64]:
+    """Return ``u`` in float64: NaN is 0, an infinity its dtype's largest value of that sign."""
     x = np.where(np.isnan(u), 0, u).astype(np.float64)
-    x = np.clip(x, -np.finfo(u.dtype).max, np.finfo(u.dtype).max)
+    return np.clip(x, -np.finfo(u.dtype).max, np.finfo(u.dtype).max)
+
+
+def normalized(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return unit vectors ``[..., dim]`` and norms ``[...]`` of finite ``[..., dim]``."""
     peak = np.abs(x).max(axis=-1, keepdims=True)
     x = np.where(peak >= policy.TINY, x, 0)
     peak = np.where(peak >= policy.TINY, peak, 1)
     length = np.linalg.norm(x / peak, axis=-1) * peak[..., 0]
     return x / np.where(length > 0, length, 1)[..., None], length
+
+
+def stored(scale: Any) -> NDArray[np.uint16]:
+    """Return the 16-bit codes of scales ``[...]``, in the numpy form of ``ufloat16.encode``."""
+    largest = np.finfo(np.float32).max
+    code: NDArray[np.uint16] = ufloat16.encode(np, np.minimum(scale, largest).astype(np.float32))
+    return code
 
 
 def stored_scale(
@@ -73,15 +92,4 @@ def stored_scale(
 ) -> NDArray[np.uint16]:
     """Return the scale, uint16 ``[...]``, as ``lut.unit.stored_scale``."""
     dot, square = (unit * c).sum(axis=-1), (c * c).sum(axis=-1)
-    scale = np.asarray(policy.scale_of(np, name, length, dot, square))
-    scale = np.minimum(scale, np.finfo(np.float32).max).astype(np.float32)
-    codes: NDArray[np.uint16] = ufloat16.encode(np, scale)
-    return codes
-
-
-def nearest(x: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArray[np.uint32]:
-    """Return the index of the level nearest to each ``x``; ties go outward, 0 is positive."""
-    half = levels.size // 2
-    positive = levels[half:]
-    index = np.searchsorted((positive[1:] + positive[:-1]) / 2, np.abs(x), side="right")
-    return np.where(x < 0, half - 1 - index, half + index).astype(np.uint32)
+    return stored(policy.scale_of(np, name, length, dot, square))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tqplugins import scalesearch
-from tqplugins.lut.naive import NaiveLutCodebook, normalized, stored_scale
+from tqplugins.lut.naive import NaiveLutCodebook, finite, normalized, stored_scale
 
 
 class NaiveSearchedLutCodebook(NaiveLutCodebook):
@@ -28,6 +28,6 @@ class NaiveSearchedLutCodebook(NaiveLutCodebook):
 
     def encode(self, u: NDArray[Any]) -> tuple[NDArray[np.uint32], tuple[NDArray[np.uint16], ...]]:
         """Encode ``[..., dim]``; return codes ``[..., dim]`` and the scale ``[...]``."""
-        unit, length = normalized(u)
+        unit, length = normalized(finite(u))
         codes = scalesearch.best_of_sizes(np, self.sizes, unit, self.nearest, self.lookup)
         return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tqplugins import scalesearch
 from tqplugins.lut.device import LutCodebook
-from tqplugins.lut.unit import normalized, stored_scale
+from tqplugins.lut.unit import direction, stored_scale
 
 
 class SearchedLutCodebook(LutCodebook):
@@ -34,6 +34,6 @@ class SearchedLutCodebook(LutCodebook):
 
     def encode(self, u: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
         """Encode ``[..., dim]`` floats; see ``LutCodebook.encode``."""
-        unit, length = normalized(u, self.dim)
+        unit, length = direction(u, self.dim)
         codes = scalesearch.best_of_sizes(mx, self.sizes, unit, self.nearest, self.lookup)
         return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)

@@ -9,11 +9,8 @@ from tqplugins import ufloat16
 from tqplugins.lut import policy
 
 
-def normalized(u: mx.array, dim: int) -> tuple[mx.array, mx.array]:
-    """Return unit vectors, float32 ``[..., dim]``, and norms, float32 ``[...]``.
-
-    NaN counts as 0, an infinity as the dtype's largest value. Dividing by the largest magnitude
-    first keeps the sum of squares inside float32.
+def direction(u: mx.array, dim: int) -> tuple[mx.array, mx.array]:
+    """Return ``normalized(finite(u))`` of ``[..., dim]`` floats of any dtype.
 
     Raises:
         ShapeError: the last axis is not ``dim``.
@@ -22,9 +19,21 @@ def normalized(u: mx.array, dim: int) -> tuple[mx.array, mx.array]:
         raise ShapeError(
             f"codebook of dim {dim} got shape {tuple(u.shape)}; the last axis must be {dim}"
         )
+    return normalized(finite(u))
+
+
+def finite(u: mx.array) -> mx.array:
+    """Return ``u`` in float32: NaN is 0, an infinity its dtype's largest value of that sign."""
     largest = float(mx.finfo(u.dtype).max)
     x = u.astype(mx.float32)
-    x = mx.clip(mx.where(x == x, x, 0.0), -largest, largest)
+    return mx.clip(mx.where(x == x, x, 0.0), -largest, largest)
+
+
+def normalized(x: mx.array) -> tuple[mx.array, mx.array]:
+    """Return unit vectors ``[..., dim]`` and norms ``[...]`` of finite float32 ``[..., dim]``.
+
+    Dividing by the largest magnitude first keeps the sum of squares inside float32.
+    """
     peak = mx.abs(x).max(axis=-1, keepdims=True)
     keep = peak >= policy.TINY
     x = x / mx.where(keep, peak, mx.inf)

@@ -12,7 +12,7 @@ from tqcore.spec import PlaneSpec
 from tqplugins import scalesearch, ufloat16
 from tqplugins.lut import policy
 from tqplugins.lut.table import look_up
-from tqplugins.lut.unit import normalized, stored_scale
+from tqplugins.lut.unit import direction, stored_scale
 from tqplugins.pair.layout import check
 from tqplugins.pair.search import NearestPoint
 from tqplugins.points import trained_points
@@ -60,7 +60,7 @@ class PairCodebook:
         Raises:
             ShapeError: the last axis is not ``dim``.
         """
-        unit, length = normalized(u, self.dim)
+        unit, length = direction(u, self.dim)
         codes = scalesearch.best_of_sizes(mx, self.sizes, unit, self.nearest, self.lookup)
         return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)
 

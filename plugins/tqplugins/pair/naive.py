@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tqcore.spec import PlaneSpec
 from tqplugins import scalesearch, ufloat16
 from tqplugins.lut import policy
-from tqplugins.lut.naive import normalized, stored_scale
+from tqplugins.lut.naive import finite, normalized, stored_scale
 from tqplugins.pair.layout import check
 from tqplugins.points import trained_points
 
@@ -33,7 +33,7 @@ class NaivePairCodebook:
 
     def encode(self, u: NDArray[Any]) -> tuple[NDArray[np.uint32], tuple[NDArray[np.uint16], ...]]:
         """Encode ``[..., dim]``; return codes ``[..., dim / 2]`` and the scale ``[...]``."""
-        unit, length = normalized(u)
+        unit, length = normalized(finite(u))
         codes = scalesearch.best_of_sizes(np, self.sizes, unit, self._nearest, self.lookup)
         return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)
 

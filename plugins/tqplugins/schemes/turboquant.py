@@ -31,19 +31,19 @@ def resolve(widths: Widths, options: Mapping[str, Any], ctx: ShapeCtx) -> Scheme
     """
     key, value = widths.sides()
     params = {"rounds": options["rounds"]} if options["rounds"] else {}
-    codebook = "beta-lloyd-max"
-    if options["search"] != 1:
-        codebook, params["search"] = "beta-lloyd-max-search", options["search"]
+    searches = options["search"] != 1
+    if searches:
+        params["search"] = options["search"]
 
     def codec(bits: float, dim: int, index: int, seed: int) -> CodecSpec:
         scale = options["scale"]
         if scale == "auto":
             scale = "unbiased" if bits >= UNBIASED_FROM else "mse"
-        if codebook != "beta-lloyd-max":
+        if searches:
             scalesearch.sizes(params, scale)
         return CodecSpec(
             rotation=options["rotation"],
-            codebook=codebook,
+            codebook="beta-lloyd-max-search" if searches else "beta-lloyd-max",
             packer="u32le",
             bits=spread(bits, dim, index) if bits % 1 else bits,
             seed=seed,

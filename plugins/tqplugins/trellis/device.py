@@ -12,7 +12,7 @@ from tqcore.spec import PlaneSpec
 from tqplugins import scalesearch, ufloat16
 from tqplugins.lut import policy
 from tqplugins.lut.table import look_up
-from tqplugins.lut.unit import normalized, stored_scale
+from tqplugins.lut.unit import direction, stored_scale
 from tqplugins.points import trained_points
 from tqplugins.trellis.layout import branches, labels, trellis
 from tqplugins.trellis.nearest import least_gaps, nearest_labelled
@@ -76,7 +76,7 @@ class TrellisCodebook:
         self, choose: Callable[[mx.array], mx.array], u: mx.array
     ) -> tuple[mx.array, tuple[mx.array, ...]]:
         """Encode with another search: ``choose`` returns codes ``[N, n]`` of unit ``[N, dim]``."""
-        unit, length = normalized(u, self.dim)
+        unit, length = direction(u, self.dim)
         codes = choose(unit.reshape(-1, self.dim)).reshape(*u.shape[:-1], self.n)
         return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)
 

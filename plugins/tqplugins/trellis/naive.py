@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tqcore.spec import PlaneSpec
 from tqplugins import scalesearch, ufloat16
 from tqplugins.lut import policy
-from tqplugins.lut.naive import normalized, stored_scale
+from tqplugins.lut.naive import finite, normalized, stored_scale
 from tqplugins.points import trained_points
 from tqplugins.trellis.layout import branches, labels, step_label, trellis
 
@@ -38,7 +38,7 @@ class NaiveTrellisCodebook:
 
     def encode(self, u: NDArray[Any]) -> tuple[Codes, tuple[NDArray[np.uint16], ...]]:
         """Encode ``[..., dim]``; return codes ``[..., n]`` and the scale ``[...]``."""
-        unit, length = normalized(u)
+        unit, length = normalized(finite(u))
         codes = self._choose(unit.reshape(-1, self.dim)).reshape(*u.shape[:-1], self.n)
         return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)
 

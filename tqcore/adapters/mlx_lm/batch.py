@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tqcore.adapters.mlx_lm.cache import GROUP_SIZE, TqcoreKVCache
+from tqcore.adapters.mlx_lm.state import SelfDescribing
 from tqcore.cache import BatchQuantizedKVCache
 
 
-class TqcoreBatchKVCache(BatchQuantizedKVCache):
+class TqcoreBatchKVCache(SelfDescribing, BatchQuantizedKVCache):
     """Quantized rows that mlx-lm's continuous batching joins, filters and takes apart."""
 
     single: type[TqcoreKVCache] = TqcoreKVCache

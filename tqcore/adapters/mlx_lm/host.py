@@ -47,8 +47,13 @@ def host() -> Host:
     from tqcore.adapters.mlx_lm.routes import route_patches
 
     caches = importlib.import_module(CACHE)
-    # load_prompt_cache looks the class of a saved cache up by name, here
-    for kind in (TqcoreKVCache, TqcoreRotatingKVCache):
+    # load_prompt_cache and CacheList look the class of a saved cache up by name, here
+    for kind in (
+        TqcoreKVCache,
+        TqcoreBatchKVCache,
+        TqcoreRotatingKVCache,
+        TqcoreBatchRotatingKVCache,
+    ):
         setattr(caches, kind.__name__, kind)
     return Host(
         name=NAME,

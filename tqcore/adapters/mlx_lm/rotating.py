@@ -23,7 +23,7 @@ class TqcoreRotatingKVCache(TqcoreKVCache, RotatingQuantizedKVCache):
         Raises:
             StateError: the caches have different schemes, shapes or windows.
         """
-        return TqcoreBatchRotatingKVCache.merge(caches)
+        return TqcoreBatchRotatingKVCache.from_rows(caches)
 
 
 class TqcoreBatchRotatingKVCache(BatchRotatingQuantizedKVCache, TqcoreBatchKVCache):

@@ -38,6 +38,18 @@ SEAMS = (
     ),
     Seam("mlx_vlm.turboquant", "TurboQuantKVCache.decode_attention", "attend with one query"),
     Seam("mlx_vlm.turboquant", "TurboQuantKVCache.prefill_attention", "attend with more"),
+    Seam(
+        "mlx_vlm.speculative.mtp",
+        "_mtp_shared_kv_from_prompt_cache",
+        "show drafters packed keys",
+    ),
+    Seam("mlx_vlm.speculative.mtp", "_mtp_verify_target", "show drafters packed keys"),
+    Seam(
+        "mlx_vlm.speculative.drafters.gemma4_assistant.gemma4_assistant",
+        "Gemma4AssistantDraftModel.set_shared_kv",
+        "show drafters packed keys",
+        ("shared_kv_states",),
+    ),
     Seam("mlx_vlm.generate.ar", "generate_step", "convert caches before they are filled", FLAGS),
     Seam("mlx_vlm.generate.ar", "maybe_quantize_kv_cache", "convert caches of early callers"),
     Seam("mlx_vlm.generate.common", "maybe_quantize_kv_cache", "convert caches of early callers"),

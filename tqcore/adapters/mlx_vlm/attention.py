@@ -10,6 +10,7 @@ from mlx_vlm.models.cache import CacheMemory
 from tqcore.adapters.attention import attend
 from tqcore.cache.base import TokenCache
 from tqcore.cache.view import CacheView
+from tqcore.cache.window import Windowed
 
 
 class Hidden:
@@ -43,7 +44,7 @@ class VlmAttention(TokenCache):
         """Attend with ``[B, Hq, L, Dk]`` queries; plain arrays take dense attention."""
         if keys_state is None:
             return self.attend(queries, scale=scale, mask=mask)
-        return attend(queries, keys_state, values_state, scale=scale, mask=mask)
+        return attend(queries, keys_state, values_state, self, scale=scale, mask=mask)
 
     prefill_attention = decode_attention
 
@@ -53,9 +54,28 @@ class VlmAttention(TokenCache):
             return keys, values
         return super().dequantize(keys, values)
 
+    def prefix_cache_snapshot(self) -> dict[str, Any]:
+        """Return what ``prefix_cache_restore`` takes: packed arrays and their description."""
+        return {"state": self.state, "meta_state": self.meta_state}
+
+    def prefix_cache_restore(self, snapshot: dict[str, Any]) -> None:
+        """Become the cache that was captured; it decodes bit for bit like that one.
+
+        Raises:
+            StateError: the snapshot does not fit this tqcore.
+        """
+        self.restore(snapshot["state"], snapshot["meta_state"])
+
+    def prefix_cache_reserve(self, min_capacity_tokens: int) -> tuple[mx.array, ...]:
+        """Reserve nothing: storage grows by itself."""
+        return ()
+
     def memory_profile(self, token_count: int) -> Any:
         """Return mlx-vlm's description of this cache's memory."""
-        held = self.length
+        capacity = self.tokens.capacity if self.tokens else 0
         return CacheMemory(
-            source_bytes=self.nbytes, bytes_per_token=self.nbytes / held if held else 0
+            source_bytes=self.nbytes,
+            bytes_per_token=self.nbytes / capacity if capacity else 0,
+            step=self.step,
+            window_size=self.max_size if isinstance(self, Windowed) else None,
         )

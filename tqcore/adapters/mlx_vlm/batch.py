@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mlx_vlm.turboquant import TurboQuantKVCache
 
 from tqcore.adapters.mlx_vlm.attention import Hidden, VlmAttention
@@ -25,4 +27,9 @@ class VlmBatchQuantizedKVCache(
 
     # The prefix cache works on rows, which `extract` gives it.
     dequantize_for_apc = Hidden()
-    meta_state = Hidden()
+    from_cache = Hidden()
+    # Qwen 3.5 takes what has it for a dense batch, and rebuilds that from dense rows.
+    merge = Hidden()
+
+    def prefix_cache_merge(self, rows: Any, prefix_lens: Any) -> None:
+        """Return None, as mlx-vlm's dense batch does: a batch is no row of another."""

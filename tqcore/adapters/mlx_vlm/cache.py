@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import mlx.core as mx
 from mlx_vlm.turboquant import TurboQuantKVCache
 
 from tqcore.adapters.mlx_vlm.attention import VlmAttention
 from tqcore.cache import QuantizedKVCache
-from tqcore.cache import state as saved
 from tqcore.errors import StateError
 
 if TYPE_CHECKING:
@@ -38,13 +36,15 @@ class VlmQuantizedKVCache(VlmAttention, QuantizedKVCache, TurboQuantKVCache):  #
         from tqcore.adapters.mlx_vlm.batch import VlmBatchQuantizedKVCache
 
         self.refuse_if_filled()
-        return VlmBatchQuantizedKVCache(
+        batch = VlmBatchQuantizedKVCache(
             left_padding,
             self.choice,
             layer=self.layer,
             n_layers=self.n_layers,
             left_dense=self.left_dense,
         )
+        batch.as_arrays = self.as_arrays
+        return batch
 
     def refuse_if_filled(self) -> None:
         """Raise where ``to_batch`` would lose tokens.
@@ -64,7 +64,15 @@ class VlmQuantizedKVCache(VlmAttention, QuantizedKVCache, TurboQuantKVCache):  #
         """
         from tqcore.adapters.mlx_vlm.batch import VlmBatchQuantizedKVCache
 
-        return VlmBatchQuantizedKVCache.merge(caches)
+        return VlmBatchQuantizedKVCache.from_rows(caches)
+
+    def extract(self, row: int) -> VlmQuantizedKVCache:
+        """Return one row of the sequences that this cache holds side by side.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        return self.row(type(self), range(self.lead[0] or 1)[row])
 
     # The prefix cache of mlx-vlm, in its "exact" mode: packed bytes are kept and come back.
 
@@ -79,22 +87,6 @@ class VlmQuantizedKVCache(VlmAttention, QuantizedKVCache, TurboQuantKVCache):  #
         if self.empty():
             raise AttributeError("dequantize_for_apc: prefix snapshots of this cache are packed")
         return self.dequantize
-
-    def prefix_cache_snapshot(self) -> dict[str, Any]:
-        """Return what ``prefix_cache_restore`` takes: packed arrays and their description."""
-        return {"state": self.state, "meta_state": self.meta_state}
-
-    def prefix_cache_restore(self, snapshot: dict[str, Any]) -> None:
-        """Become the cache that was captured; it decodes bit for bit like that one.
-
-        Raises:
-            StateError: the snapshot does not fit this tqcore.
-        """
-        saved.restore(self, snapshot["state"], snapshot["meta_state"])
-
-    def prefix_cache_reserve(self, min_capacity_tokens: int) -> tuple[mx.array, ...]:
-        """Reserve nothing: storage grows by itself."""
-        return ()
 
     def prefix_cache_merge(
         self, rows: Sequence[Any], prefix_lens: Sequence[int]

@@ -11,6 +11,7 @@ from tqcore.adapters.attention import owner_attention, owner_expansion
 from tqcore.adapters.convert import CacheTypes
 from tqcore.adapters.host import Host
 from tqcore.adapters.mlx_vlm._seams import SEAMS, TESTED
+from tqcore.adapters.mlx_vlm.drafting import drafting_patches
 from tqcore.adapters.patches import Patch, PatchSet
 from tqcore.adapters.reading import ATTENTION, EXPANSION
 from tqcore.adapters.routes import sized_caches
@@ -43,6 +44,9 @@ def host() -> Host:
     from tqcore.adapters.mlx_vlm.routes import route_patches
 
     caches = importlib.import_module(CACHE)
+    # CacheList looks the class of a saved cache up by name, here
+    for kind in (VlmQuantizedKVCache, VlmBatchQuantizedKVCache):
+        setattr(caches, kind.__name__, kind)
     return Host(
         name=NAME,
         extra=EXTRA,
@@ -65,6 +69,7 @@ def host() -> Host:
                 Patch(BASE, ATTENTION, owner_attention),
                 Patch(BASE, EXPANSION, owner_expansion),
                 Patch(CACHE, "make_prompt_cache", sized_caches),
+                *drafting_patches(),
             ]
         ),
         routes=PatchSet(route_patches()),

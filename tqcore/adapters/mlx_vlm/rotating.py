@@ -26,7 +26,7 @@ class VlmRotatingKVCache(VlmQuantizedKVCache, RotatingQuantizedKVCache):
             StateError: this cache holds tokens, which ``merge`` would keep.
         """
         self.refuse_if_filled()
-        return VlmBatchRotatingKVCache(
+        batch = VlmBatchRotatingKVCache(
             self.max_size,
             left_padding,
             self.choice,
@@ -34,6 +34,8 @@ class VlmRotatingKVCache(VlmQuantizedKVCache, RotatingQuantizedKVCache):
             n_layers=self.n_layers,
             left_dense=self.left_dense,
         )
+        batch.as_arrays = self.as_arrays
+        return batch
 
     @classmethod
     def merge(cls, caches: Sequence[QuantizedKVCache]) -> VlmBatchRotatingKVCache:
@@ -42,7 +44,7 @@ class VlmRotatingKVCache(VlmQuantizedKVCache, RotatingQuantizedKVCache):
         Raises:
             StateError: the caches have different schemes, shapes or windows.
         """
-        return VlmBatchRotatingKVCache.merge(caches)
+        return VlmBatchRotatingKVCache.from_rows(caches)
 
 
 class VlmBatchRotatingKVCache(BatchRotatingQuantizedKVCache, VlmBatchQuantizedKVCache):

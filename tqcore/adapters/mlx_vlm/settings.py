@@ -20,7 +20,7 @@ from tqcore.adapters.patches import Patch, PatchSet
 from tqcore.adapters.seams import check
 from tqcore.errors import OptionError, TqcoreError
 from tqcore.registry import registry
-from tqcore.schemestring import SchemeChoice, parse
+from tqcore.schemestring import SchemeChoice, parse, parts
 
 CONFIG = "mlx_vlm.server.runtime_config"
 NAMES = tuple(a.name for a in fields(Flags))
@@ -38,7 +38,11 @@ class SchemeNames(list[str]):
     """The names that settings list; a scheme string with options is in it as well."""
 
     def __contains__(self, value: object) -> bool:
-        return super().__contains__(str(value).partition(":")[0].strip())
+        try:
+            names = [part.partition(":")[0].strip() for part in parts(str(value))]
+        except OptionError:
+            return False
+        return all(super(SchemeNames, self).__contains__(name) for name in names)
 
 
 def server_patches(flags: Flags, choice: SchemeChoice | None) -> PatchSet:
@@ -80,9 +84,10 @@ def starting_values(flags: Flags, choice: SchemeChoice | None) -> dict[str, Any]
         # said in full: the server's defaults would make something else of what is left out
         values.update(kv_quant_scheme=choice.text, kv_bits=choice.widths.bits)
         values.update(kv_key_scheme=None, kv_value_scheme=None)
-        if choice.info.name == HOST_DEFAULT_SCHEME and (choice.widths.bits or 0) % 1:
-            # which alone would mean turboquant
-            key, value = choice.widths.sides()
+        bits = choice.widths.bits
+        if bits is None or (choice.names == (HOST_DEFAULT_SCHEME,) and bits % 1):
+            # null is a dense cache to the server, and a fraction alone would mean turboquant
+            key, value = choice.sides
             values.update(kv_bits=max(key, value), kv_key_bits=key, kv_value_bits=value)
     return values
 
@@ -97,7 +102,8 @@ def from_environment(flags: Flags) -> Flags:
     for name in NAMES:
         text = os.environ.get(ENVIRONMENT[name], "")
         # as the server reads them: 0 is unset, and its default scheme asks for nothing
-        if found[name] is None and text not in ("", HOST_DEFAULT_SCHEME):
+        default = HOST_DEFAULT_SCHEME if name == "kv_quant_scheme" else ""
+        if found[name] is None and text not in ("", default):
             found[name] = text if name in SCHEME_NAMES else _number(name, text) or None
     return Flags(**found)
 
@@ -162,7 +168,8 @@ def _refusal(
     for name in SCHEME_NAMES:
         if text := payload.get(name):
             try:
-                registry().scheme(parse(str(text))[0])
+                for part in parts(str(text)):
+                    registry().scheme(parse(part)[0])
             except TqcoreError as error:
                 return str(error)
     # on a copy: the server's own reading of the values, and its defaults for `op`
@@ -177,9 +184,9 @@ def _refusal(
         return str(error)
     if said == HOST_DEFAULT_SCHEME and choice is None and "kv_bits" not in payload:
         return UNIFORM_NEEDS_BITS
-    if said and choice is not None and choice.info.name != parse(str(said))[0]:
+    if said == HOST_DEFAULT_SCHEME and choice is not None and said not in choice.names:
         return (
-            f"with kv_bits={wanted['kv_bits']:g} the server means {choice.info.name} by "
-            f"{said}: name {choice.info.name}, or give {said} whole bits"
+            f"with kv_bits={wanted['kv_bits']} the server means {choice.text} by "
+            f"{said}: name {choice.text}, or give {said} whole bits"
         )
     return None

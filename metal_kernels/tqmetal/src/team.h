@@ -1,0 +1,159 @@
+// A team: LANES neighbouring lanes of a simdgroup, each with a share of a token's vector. A row is
+// a query of a KV head: row g * L + l is query head h * (Hq / H) + g at position l.
+
+#define TQ_CHUNK(n) ((n) % 4 == 0 ? 4 : (n) % 2 == 0 ? 2 : 1)
+
+// Walsh-Hadamard transform of the team's vector, not normalized: steps within lanes, then across.
+template <int N, int LANES, typename Values>
+TQ_FN void tq_hadamard(Values x, uint lane) {
+  TQ_UNROLL
+  for (int h = 1; h < N; h *= 2) {
+    TQ_UNROLL
+    for (int i = 0; i < N; i++) {
+      if ((i & h) == 0) {
+        const float a = x[i];
+        const float b = x[i + h];
+        x[i] = a + b;
+        x[i + h] = a - b;
+      }
+    }
+  }
+  TQ_UNROLL
+  for (uint h = 1; h < uint(LANES); h *= 2) {
+    TQ_UNROLL
+    for (int i = 0; i < N; i++) {
+      const float other = simd_shuffle_xor(x[i], h);
+      x[i] = (lane & h) != 0 ? other - x[i] : x[i] + other;
+    }
+  }
+}
+
+// Query rows from `first` on, times the scale, in chunks that lie as the lanes of a team read them.
+// ROTATED: they are rotated first, H (signs * x). Every thread of the threadgroup takes part.
+template <
+    int DIM, int LANES, int ROWS, int ROTATED, int THREADS, typename Q, typename Strides,
+    typename Signs, typename Queries>
+TQ_FN void tq_stage_queries(
+    Q q, Strides strides, Signs signs, int head, int gqa, int q_len, int first, float scale,
+    uint thread_id, Queries queries) {
+  constexpr int n = DIM / LANES;
+  constexpr int chunk = TQ_CHUNK(n);
+  const int lane = int(thread_id) % LANES;
+  for (int start = 0; start < ROWS; start += THREADS / LANES) {
+    const int r = start + int(thread_id) / LANES;
+    const int row = first + r;
+    const bool used = r < ROWS && row < gqa * q_len;
+    float x[n];
+    TQ_UNROLL
+    for (int i = 0; i < n; i++) {
+      x[i] = 0.0f;
+      if (used) {
+        x[i] = scale * static_cast<float>(q[
+            (head * gqa + row / q_len) * strides[1] + (row % q_len) * strides[2] +
+            (lane * n + i) * strides[3]]);
+      }
+      if (ROTATED) {
+        x[i] *= signs[lane * n + i];
+      }
+    }
+    if (ROTATED) {
+      tq_hadamard<n, LANES>(x, uint(lane));
+    }
+    if (r < ROWS) {
+      TQ_UNROLL
+      for (int i = 0; i < n; i++) {
+        queries[(r * (n / chunk) + i / chunk) * LANES + lane].x[i % chunk] = x[i];
+      }
+    }
+  }
+}
+
+// The lane's part of the logits of TOKENS tokens and ROWS queries; tq_team_sum adds up the parts.
+template <
+    int BITS, int WIDE, int GROUP, int N, int LANES, int ROWS, int TOKENS, typename Shares,
+    typename Table, typename Sides, typename Queries, typename Logits>
+TQ_FN void tq_dot(
+    Shares shares, Table table, Sides sides, Queries queries, uint lane, Logits logits) {
+  constexpr int chunk = TQ_CHUNK(N);
+  TQ_UNROLL
+  for (int u = 0; u < TOKENS; u++) {
+    TQ_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+      logits[u][r] = 0.0f;
+    }
+  }
+  TQ_UNROLL
+  for (int part = 0; part < N / chunk; part++) {
+    tq_chunk<chunk> q[ROWS];
+    TQ_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+      TQ_UNROLL
+      for (int j = 0; j < chunk; j++) {
+        q[r].x[j] = queries[(r * (N / chunk) + part) * LANES + lane].x[j];
+      }
+    }
+    TQ_UNROLL
+    for (int u = 0; u < TOKENS; u++) {
+      TQ_UNROLL
+      for (int j = 0; j < chunk; j++) {
+        const float x = tq_value<BITS, WIDE, GROUP, N>(
+            shares[u], table, sides[u], lane * N, part * chunk + j);
+        TQ_UNROLL
+        for (int r = 0; r < ROWS; r++) {
+          logits[u][r] += x * q[r].x[j];
+        }
+      }
+    }
+  }
+  if (GROUP == 0) {
+    TQ_UNROLL
+    for (int u = 0; u < TOKENS; u++) {
+      TQ_UNROLL
+      for (int r = 0; r < ROWS; r++) {
+        logits[u][r] *= sides[u][0];
+      }
+    }
+  }
+}
+
+// Sum over the lanes of a team, which all of them get.
+template <int LANES>
+TQ_FN float tq_team_sum(float x) {
+  TQ_UNROLL
+  for (uint lanes = LANES / 2; lanes > 0; lanes /= 2) {
+    x += simd_shuffle_xor(x, lanes);
+  }
+  return x;
+}
+
+// Sum over the teams of a simdgroup, lane by lane.
+template <int LANES>
+TQ_FN float tq_sum_of_teams(float x) {
+  TQ_UNROLL
+  for (uint lanes = LANES; lanes < 32; lanes *= 2) {
+    x += simd_shuffle_xor(x, lanes);
+  }
+  return x;
+}
+
+// Adds a token's value, times each row's weight, to the lane's share of the outputs.
+template <
+    int BITS, int WIDE, int GROUP, int N, int ROWS, typename Share, typename Table, typename Sides,
+    typename Weights, typename Outs>
+TQ_FN void tq_mix(
+    Share share, Table table, Sides sides, uint lane, Weights weights, Outs outs) {
+  if (GROUP == 0) {
+    TQ_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+      weights[r] *= sides[0];
+    }
+  }
+  TQ_UNROLL
+  for (int i = 0; i < N; i++) {
+    const float x = tq_value<BITS, WIDE, GROUP, N>(share, table, sides, lane * N, i);
+    TQ_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+      outs[r][i] += weights[r] * x;
+    }
+  }
+}

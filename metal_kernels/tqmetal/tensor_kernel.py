@@ -1,0 +1,109 @@
+"""The score kernel of NVIDIA tensor cores, for the widths and dimensions it is written for."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import mlx.core as mx
+from attrs import evolve
+
+from tqcore.attention.mask import SegmentMask
+from tqcore.protocols import EncodedSegment, Partial
+from tqcore.select import KernelRequest, SideSpec
+from tqmetal import tensor
+from tqmetal.decode import signs_of
+from tqmetal.fused import LONGEST, CudaFusedKernel
+from tqmetal.probe import Probes, probe_attend
+from tqmetal.sides import Side, side_of, unserved
+
+DIMS = (64, 128)
+WIDTHS = (2, 3, 4)
+
+CLOSE = 0.05
+"""Of the largest value: queries, levels and weights are bytes, 1 to 2 % of an output."""
+
+
+class CudaTensorKernel:
+    """Up to 16 queries a row attend to codes of 2 to 4 bits by products of bytes.
+
+    The products of a query with keys, and of weights with values, are exact sums of integers; what
+    is rounded to bytes adds 1 to 2 % to an output, against the 10 % of storing 4 bits. What it
+    is not written for goes to ``cuda-fused``.
+    """
+
+    name: ClassVar[str] = "cuda-tensor"
+    priority: ClassVar[int] = 30
+    lazy: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.probes = Probes(self.name)
+        self._fused = CudaFusedKernel()
+
+    def refuses(self, request: KernelRequest) -> list[str]:
+        """Return every reason why ``request`` is not served; probes as ``cuda-fused`` does."""
+        reasons = unserved("cuda", request)
+        reasons += _unfit("keys", request.key) + _unfit("values", request.value)
+        if request.key.dim != request.value.dim:
+            reasons.append(f"keys of {request.key.dim} and values of {request.value.dim} values")
+        if request.q_len > LONGEST:
+            reasons.append(f"{request.q_len} queries a row, it serves up to {LONGEST}")
+        if reasons:
+            return reasons
+        failure = self.probes.fails(probe_tensor, evolve(request, batch=1))
+        return [failure] if failure else []
+
+    def attend(
+        self,
+        q: mx.array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+    ) -> Partial:
+        """Attend with rotated queries: by ``cuda-fused``, since this kernel rotates itself."""
+        return self._fused.attend(q, segment, mask, scale=scale, softcap=softcap)
+
+    def attend_unrotated(
+        self,
+        q: mx.array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+    ) -> Partial:
+        """Attend with queries ``[B, Hq, L, D]``; see ``RotatingKernel.attend_unrotated``."""
+        sides = _sides(segment, mask)
+        if sides is None:
+            return self._fused.attend_unrotated(q, segment, mask, scale=scale, softcap=softcap)
+        return tensor.attend(q, segment, sides, mask, scale=scale, softcap=softcap)
+
+
+def probe_tensor(request: KernelRequest) -> None:
+    """Compare with the portable kernel as ``probe_attend`` does.
+
+    Raises:
+        RuntimeError: the results differ, or the kernel does not compile or run.
+    """
+    probe_attend(tensor.attend, request, CLOSE)
+
+
+def _unfit(name: str, side: SideSpec) -> list[str]:
+    reasons = []
+    if side.decode_kind != "lut":
+        reasons.append(f"{name} decode by {side.decode_kind}, it looks bytes up")
+    if side.dim not in DIMS:
+        reasons.append(f"{name} have dim {side.dim}, it takes {' and '.join(map(str, DIMS))}")
+    if side.bits not in WIDTHS:
+        reasons.append(f"{name} have {side.bits:g} bits, it takes {WIDTHS[0]} to {WIDTHS[-1]}")
+    return reasons
+
+
+def _sides(segment: EncodedSegment, mask: SegmentMask) -> tuple[Side, Side] | None:
+    """Return how to read a segment, or None where its codecs or the mask are not served."""
+    key, value = side_of(segment.key_codec), side_of(segment.value_codec)
+    rotations = (segment.key_codec.rotation, segment.value_codec.rotation)
+    if key is None or value is None or mask.columns is not None or not segment.keys[0].shape[2]:
+        return None
+    return None if any(signs_of(rotation) is None for rotation in rotations) else (key, value)
