@@ -50,11 +50,22 @@ def test_it_is_chosen_on_a_cpu_for_trellises_alone():
     assert chosen.kernel is not None
     assert chosen.kernel.name == "cpu-trellis"
     kernel = CompiledTrellisEncoder()
-    request = EncodeRequest("metal", "float32", trellis[0], turboquant[1])
+    request = EncodeRequest("metal", "float32", *turboquant)
     assert kernel.refuses_encode(request) == [
         "runs on cpu, this is metal",
-        "codebook beta-lloyd-max is no trellis",
+        "neither side is a trellis",
     ]
+
+
+def test_a_side_that_is_no_trellis_is_its_codecs():
+    mixed = codecs()[0], codecs("turboquant")[1]
+    chosen = encoder_for(EncodeRequest("cpu", "float32", *mixed))
+    assert chosen.kernel is not None
+    assert chosen.kernel.name == "cpu-trellis"
+    x = drawn(1, 2, 5, 64)
+    _, made = chosen.kernel.encode(x, x, *mixed)
+    for plane, expected in zip(made, mixed[1].encode(x), strict=True):
+        assert mx.array_equal(plane, expected)
 
 
 def test_attention_is_left_to_others():

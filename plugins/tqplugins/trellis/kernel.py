@@ -32,10 +32,9 @@ class CompiledTrellisEncoder:
     def refuses_encode(self, request: EncodeRequest) -> list[str]:
         """Return every reason why the codecs encode themselves."""
         reasons = [] if request.device == "cpu" else [f"runs on cpu, this is {request.device}"]
-        for codec in (request.key, request.value):
-            reason = f"codebook {codec.spec.codebook} is no trellis"
-            if not isinstance(codec.codebook, TrellisCodebook) and reason not in reasons:
-                reasons.append(reason)
+        books = request.key.codebook, request.value.codebook
+        if not any(isinstance(book, TrellisCodebook) for book in books):
+            reasons.append("neither side is a trellis")
         if not reasons and (problem := build.problem()):
             reasons.append(problem)
         return reasons
@@ -43,7 +42,10 @@ class CompiledTrellisEncoder:
     def encode(
         self, keys: mx.array, values: mx.array, key_codec: Codec, value_codec: Codec
     ) -> tuple[Planes, Planes]:
-        """Encode ``[B, H, n, D]`` keys and values; see ``EncodingKernel.encode``."""
+        """Encode ``[B, H, n, D]`` keys and values; see ``EncodingKernel.encode``.
+
+        A side that is no trellis its own codec encodes.
+        """
         return _encode(keys, key_codec), _encode(values, value_codec)
 
     def attend(
@@ -61,7 +63,8 @@ class CompiledTrellisEncoder:
 
 def _encode(x: mx.array, codec: Codec) -> Planes:
     book = codec.codebook
-    assert isinstance(book, TrellisCodebook)
+    if not isinstance(book, TrellisCodebook):
+        return codec.encode(x)
 
     def choose(unit: mx.array) -> mx.array:
         table = np.array(book.points)
