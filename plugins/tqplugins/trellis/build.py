@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from numpy.typing import NDArray
 
 from tqplugins.kernels_cpu.pool import share, threads
 from tqplugins.trellis.layout import Trellis, branches
+
+log = logging.getLogger("tqcore.kernels")
 
 SHARE = 64
 """Vectors that a thread takes at a time."""
@@ -31,13 +35,15 @@ def _function() -> Any:
     from tqplugins.trellis import compiled
 
     encode: Any = compiled.encode
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources = (Path(__file__).with_name(name) for name in ("compiled.py", "layout.py"))
     keep(encode, hashlib.sha256(b"".join(s.read_bytes() for s in sources)).hexdigest()[:16])
+    start = time.perf_counter()
     floats, codes = numba.float32, numba.uint32
     encode.compile(
         numba.void(floats[:, ::1], floats[::1], floats[:, :, ::1], numba.int64, codes[:, ::1])
     )
     encode.disable_compile()
+    log.info("trellis search ready after %.1f s", time.perf_counter() - start)
     return encode
 
 
