@@ -5,6 +5,12 @@ from __future__ import annotations
 from tqcore.hookspecs import hookimpl
 from tqcore.spec import Component, Kind, Option, SchemeInfo
 
+_SCALE = (
+    "what the stored scale makes exact: the norm, the squared error, or inner products; "
+    "auto: mse below 3 bits, else unbiased"
+)
+_SEARCH = "sizes each vector is encoded at, the best kept: less error, slower encoding"
+
 
 def _both(kind: Kind, name: str, place: str, attr: str, summary: str) -> list[Component]:
     """Return a part and the float64 oracle beside it."""
@@ -62,6 +68,27 @@ def tqcore_codebooks() -> list[Component]:
         ),
         *_both(
             "codebook",
+            "beta-lloyd-max-search",
+            "lloyd_max",
+            "SearchedLloydMaxCodebook",
+            "the same levels, each vector encoded at several sizes and the best kept",
+        ),
+        *_both(
+            "codebook",
+            "pair",
+            "pair",
+            "PairCodebook",
+            "two coordinates a code, from a trained table of points in the plane",
+        ),
+        *_both(
+            "codebook",
+            "trellis",
+            "trellis",
+            "TrellisCodebook",
+            "trellis-coded quantization: twice the levels of the width, by a tail-biting path",
+        ),
+        *_both(
+            "codebook",
             "beta-lloyd-max-qjl",
             "qjl",
             "QjlCodebook",
@@ -109,6 +136,12 @@ def tqcore_score_kernels() -> list[Component]:
             "tqplugins.kernels_cpu.device:CompiledKernel",
             summary="compiled CPU code on all processors; needs the extra `fast`",
         ),
+        Component(
+            "score_kernel",
+            "cpu-trellis",
+            "tqplugins.trellis.kernel:CompiledTrellisEncoder",
+            summary="encodes trellises in compiled CPU code; needs the extra `fast`",
+        ),
     ]
 
 
@@ -120,15 +153,9 @@ def tqcore_schemes() -> list[SchemeInfo]:
             name="turboquant",
             target="tqplugins.schemes.turboquant:resolve",
             options=(
-                Option(
-                    "scale",
-                    "str",
-                    "auto",
-                    "what the stored scale makes exact: the norm, the squared error, or inner "
-                    "products; auto: mse below 3 bits, else unbiased",
-                    choices=("auto", "norm", "mse", "unbiased"),
-                ),
+                Option("scale", "str", "auto", _SCALE, ("auto", "norm", "mse", "unbiased")),
                 *_ROTATION,
+                Option("search", "int", 1, _SEARCH),
             ),
             default_bits=3.5,
             skip="last",
@@ -159,6 +186,35 @@ def tqcore_schemes() -> list[SchemeInfo]:
             default_bits=4,
             skip="last",
             summary="turboquant with a one-bit sketch of each key's residual (Algorithm 2)",
+        ),
+        SchemeInfo(
+            name="pair",
+            target="tqplugins.schemes.trained:resolve_pair",
+            options=(
+                Option("scale", "str", "auto", _SCALE, ("auto", "mse", "unbiased")),
+                *_ROTATION,
+                Option("search", "int", 8, _SEARCH),
+            ),
+            bits_range=(1, 4),
+            default_bits=3.5,
+            widths=(1, 1.5, 2, 2.5, 3, 3.5, 4),
+            skip="last",
+            summary="random rotation, trained points for pairs of coordinates",
+        ),
+        SchemeInfo(
+            name="trellis",
+            target="tqplugins.schemes.trained:resolve_trellis",
+            options=(
+                Option("scale", "str", "auto", _SCALE, ("auto", "mse", "unbiased")),
+                *_ROTATION,
+                Option("search", "int", 8, _SEARCH),
+                Option("states", "int", 4, "states of the trellis: 4, or 8 for less error"),
+            ),
+            bits_range=(1, 5),
+            default_bits=3.5,
+            widths=(1, 1.5, 2, 2.5, 3, 3.5, 4, 5),
+            skip="last",
+            summary="random rotation, tail-biting trellis-coded quantization",
         ),
         SchemeInfo(
             name="uniform",

@@ -7,7 +7,8 @@ import numpy as np
 from tqcore.spec import PlaneSpec
 from tqplugins.bitpack.naive import NaiveBitPacker
 from tqplugins.hadamard.naive import NaiveHadamardRotation
-from tqplugins.lloyd_max.naive import NaiveLloydMaxCodebook
+from tqplugins.lloyd_max.naive import NaiveLloydMaxCodebook, NaiveSearchedLloydMaxCodebook
+from tqplugins.trellis.naive import NaiveTrellisCodebook
 
 
 class Stretches(NaiveHadamardRotation):
@@ -140,3 +141,18 @@ class OtherScale(NaiveLloydMaxCodebook):
 
     def decode(self, codes, side):
         return super().decode(codes, (side[0] ^ np.uint16(0xFFFF),))
+
+
+class IdleTrellis(NaiveSearchedLloydMaxCodebook):
+    """A scalar quantizer that calls itself a trellis."""
+
+    decode_kind = "trellis"
+
+
+class StartsInZero(NaiveTrellisCodebook):
+    """Every path comes from state 0: its last two low bits, which the first labels see, are 0."""
+
+    def _bite(self, cost):
+        low = super()._bite(cost)
+        low[:, -2:] = 0
+        return low

@@ -34,6 +34,8 @@ def faulty(name: str, kind: str):
         ("codebook", "MixesRows", checks.check_poisoned_row),
         ("codebook", "NeverZero", checks.check_zero_vector),
         ("codebook", "OtherScale", checks.check_decode_kind),
+        ("codebook", "IdleTrellis", checks.check_beats_scalar),
+        ("codebook", "StartsInZero", checks.check_no_bias),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )

@@ -11,12 +11,16 @@ add it to ``RECORDS`` and run this file as a module; existing files are never ov
 from __future__ import annotations
 
 import json
+from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 
 import mlx.core as mx
 import numpy as np
 import pytest
 
+from tqcore.codec import codec_for
+from tqcore.spec import CodecSpec
 from tqplugins import stream, ufloat16
 from tqplugins.affine.device import AffineCodebook
 from tqplugins.affine.layout import WIDTHS as AFFINE_WIDTHS
@@ -29,11 +33,14 @@ from tqplugins.hadamard.draw import draw
 from tqplugins.lloyd_max import levels as lloyd_max
 from tqplugins.lloyd_max.device import LloydMaxCodebook
 from tqplugins.lloyd_max.naive import NaiveLloydMaxCodebook
+from tqplugins.pair.layout import WIDTHS as PAIR_WIDTHS
 from tqplugins.qjl.device import QjlCodebook
 from tqplugins.qjl.naive import NaiveQjlCodebook
+from tqplugins.trellis.layout import WIDTHS as TRELLIS_WIDTHS
 from tqplugins.uniform import levels as uniform
 
 HERE = Path(__file__).parent
+TRAINED = ("pair", "trellis")
 RUNS = {**{str(w): ((40, w),) for w in WIDTHS}, "mixed": ((13, 5), (20, 4), (7, 1))}
 
 
@@ -103,6 +110,23 @@ def codebook():
     return out
 
 
+def trained_tables():
+    """Digests of the tables of points, which are part of the format."""
+    files = {name: resources.files(f"tqplugins.{name}") / "points.json" for name in TRAINED}
+    return {name: sha256(file.read_bytes()).hexdigest() for name, file in files.items()}
+
+
+def planes_of(name, widths, **params):
+    """Packed words and scale of two vectors, and what they decode to, at each width."""
+    out = {}
+    for bits in widths:
+        codec = codec_for(CodecSpec("identity", name, "u32le", bits, params=params), 32)
+        words, scale = codec.encode(mx.array(ramp(2, 32)))
+        decoded = np.array(codec.decode((words, scale))).astype(np.float64).round(4)
+        out[f"{bits:g}"] = [words.tolist(), scale.tolist(), decoded.tolist()]
+    return out
+
+
 def sketched():
     """Two whole vectors with each sketch: words, scale and residual."""
     out = {}
@@ -120,8 +144,21 @@ RECORDS = {
     "levels": levels,
     "ufloat16": scale,
     "beta-lloyd-max": codebook,
+    "beta-lloyd-max-search": lambda: planes_of("beta-lloyd-max-search", (2, 3.5), search=8),
+    "pair": lambda: planes_of("pair", PAIR_WIDTHS),
+    "trellis-4": lambda: planes_of("trellis", TRELLIS_WIDTHS, states=4),
+    "trellis-8": lambda: planes_of("trellis", TRELLIS_WIDTHS, states=8),
+    "trained-points": trained_tables,
     "beta-lloyd-max-qjl": sketched,
 }
+
+
+def decoded_records():
+    """Every record of ``planes_of``: name, codebook, params."""
+    yield "beta-lloyd-max-search", "beta-lloyd-max-search", {"search": 8}
+    yield "pair", "pair", {}
+    yield "trellis-4", "trellis", {"states": 4}
+    yield "trellis-8", "trellis", {"states": 8}
 
 
 def stored(name):
@@ -167,6 +204,17 @@ def test_recorded_bytes_decode():
         y = AffineCodebook(64, int(bits)).decode(mx.array(words.astype(np.uint32)), halves)
         step = 8 / (2 ** int(bits) - 1)
         assert np.abs(np.array(y) - ramp(1, 64)).max() < step
+
+
+@pytest.mark.parametrize("backend", ["mlx", "numpy"])
+@pytest.mark.parametrize(("record", "name", "params"), list(decoded_records()))
+def test_recorded_planes_decode_to_the_recorded_vectors(record, name, params, backend):
+    array = mx.array if backend == "mlx" else np.array
+    for bits, (words, scale, expected) in stored(record).items():
+        spec = CodecSpec("identity", name, "u32le", float(bits), params=params)
+        planes = array(np.array(words, np.uint32)), array(np.array(scale, np.uint16))
+        came = np.array(codec_for(spec, 32, backend).decode(planes))
+        np.testing.assert_allclose(came, expected, atol=1e-4)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,8 @@ CHECKS: dict[str, tuple[Callable[[Any], None], ...]] = {
         checks.check_decode_kind,
         checks.check_codebook_idempotence,
         checks.check_rate_distortion,
+        checks.check_beats_scalar,
+        checks.check_no_bias,
         checks.check_zero_vector,
         checks.check_finite_extremes,
         checks.check_poisoned_row,

@@ -7,6 +7,7 @@ from typing import Any
 
 from tqplugins.lloyd_max.levels import levels
 from tqplugins.lut.device import LutCodebook
+from tqplugins.lut.searched import SearchedLutCodebook
 
 
 class LloydMaxCodebook(LutCodebook):
@@ -16,3 +17,12 @@ class LloydMaxCodebook(LutCodebook):
         self, dim: int, bits: float, scale: str, params: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(dim, bits, scale, levels)
+
+
+class SearchedLloydMaxCodebook(SearchedLutCodebook):
+    """``LloydMaxCodebook`` at ``params["search"]`` sizes; it decodes alike."""
+
+    def __init__(
+        self, dim: int, bits: float, scale: str, params: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(dim, bits, scale, params, levels)

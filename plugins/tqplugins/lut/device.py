@@ -9,13 +9,13 @@ import mlx.core as mx
 import numpy as np
 from numpy.typing import NDArray
 
-from tqcore.errors import ShapeError
 from tqcore.spec import PlaneSpec
 from tqplugins import ufloat16
 from tqplugins.lut import policy
 from tqplugins.lut.layout import check_width, spans
 from tqplugins.lut.search import NearestLevel
 from tqplugins.lut.table import look_up
+from tqplugins.lut.unit import direction, stored_scale
 
 
 class LutCodebook:
@@ -68,21 +68,9 @@ class LutCodebook:
         Raises:
             ShapeError: the last axis is not ``dim``.
         """
-        if u.ndim == 0 or u.shape[-1] != self.dim:
-            raise ShapeError(
-                f"codebook of dim {self.dim} got shape {tuple(u.shape)}; "
-                f"the last axis must be {self.dim}"
-            )
-        unit, length = normalized(finite(u))
-        searches = zip(self.search, self._spans, strict=True)
-        codes = self._join([search(unit[..., span]) for search, span in searches])
-        if self.scale == "norm":
-            scale = length
-        else:
-            c = self.lookup(codes)
-            dot, square = (unit * c).sum(axis=-1), (c * c).sum(axis=-1)
-            scale = policy.scale_of(mx, self.scale, length, dot, square)
-        return codes, (ufloat16.encode(mx, scale),)
+        unit, length = direction(u, self.dim)
+        codes = self.nearest(unit)
+        return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)
 
     def decode(self, codes: mx.array, side: Sequence[mx.array]) -> mx.array:
         """Return float32 ``[..., dim]``: scale times levels."""
@@ -98,26 +86,11 @@ class LutCodebook:
             ]
         )
 
+    def nearest(self, x: mx.array) -> mx.array:
+        """Return the codes ``[..., dim]`` of the levels nearest to float32 ``[..., dim]``."""
+        searches = zip(self.search, self._spans, strict=True)
+        return self._join([search(x[..., span]) for search, span in searches])
+
     @staticmethod
     def _join(parts: list[mx.array]) -> mx.array:
         return parts[0] if len(parts) == 1 else mx.concatenate(parts, axis=-1)
-
-
-def finite(u: mx.array) -> mx.array:
-    """Return ``u`` in float32: NaN is 0, an infinity its dtype's largest value of that sign."""
-    largest = float(mx.finfo(u.dtype).max)
-    x = u.astype(mx.float32)
-    return mx.clip(mx.where(x == x, x, 0.0), -largest, largest)
-
-
-def normalized(x: mx.array) -> tuple[mx.array, mx.array]:
-    """Return unit vectors ``[..., dim]`` and norms ``[...]`` of finite float32 ``[..., dim]``.
-
-    Dividing by the largest magnitude first keeps the sum of squares inside float32.
-    """
-    peak = mx.abs(x).max(axis=-1, keepdims=True)
-    keep = peak >= policy.TINY
-    x = x / mx.where(keep, peak, mx.inf)
-    norm = mx.sqrt((x * x).sum(axis=-1, keepdims=True))
-    unit = x / mx.maximum(norm, 1.0)
-    return unit, mx.where(keep, norm * peak, 0.0)[..., 0]

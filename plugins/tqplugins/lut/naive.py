@@ -35,13 +35,8 @@ class NaiveLutCodebook:
     def encode(self, u: NDArray[Any]) -> tuple[NDArray[np.uint32], tuple[NDArray[np.uint16], ...]]:
         """Encode ``[..., dim]``; return codes ``[..., dim]`` and the scale ``[...]``."""
         unit, length = normalized(finite(u))
-        codes = np.concatenate(
-            [nearest(unit[..., s], t) for t, s in zip(self.levels, spans(self.runs), strict=True)],
-            axis=-1,
-        )
-        c = self.lookup(codes)
-        dot, square = (unit * c).sum(axis=-1), (c * c).sum(axis=-1)
-        return codes, (stored(policy.scale_of(np, self.scale, length, dot, square)),)
+        codes = self.nearest(unit)
+        return codes, (stored_scale(self.scale, unit, length, self.lookup(codes)),)
 
     def decode(self, codes: NDArray[Any], side: Sequence[NDArray[Any]]) -> NDArray[np.float32]:
         """Return float32 ``[..., dim]``: scale times levels."""
@@ -52,6 +47,11 @@ class NaiveLutCodebook:
         """Return the float64 levels ``[..., dim]`` of codes, without the scale."""
         parts = [t[codes[..., s]] for t, s in zip(self.levels, spans(self.runs), strict=True)]
         return np.concatenate(parts, axis=-1)
+
+    def nearest(self, x: NDArray[np.float64]) -> NDArray[np.uint32]:
+        """Return the codes ``[..., dim]`` of the levels nearest to ``[..., dim]``."""
+        spanned = zip(self.levels, spans(self.runs), strict=True)
+        return np.concatenate([nearest(x[..., s], t) for t, s in spanned], axis=-1)
 
 
 def nearest(x: NDArray[np.float64], levels: NDArray[np.float64]) -> NDArray[np.uint32]:
@@ -82,3 +82,14 @@ def stored(scale: Any) -> NDArray[np.uint16]:
     largest = np.finfo(np.float32).max
     code: NDArray[np.uint16] = ufloat16.encode(np, np.minimum(scale, largest).astype(np.float32))
     return code
+
+
+def stored_scale(
+    name: str,
+    unit: NDArray[np.float64],
+    length: NDArray[np.float64],
+    c: NDArray[np.float64],
+) -> NDArray[np.uint16]:
+    """Return the scale, uint16 ``[...]``, as ``lut.unit.stored_scale``."""
+    dot, square = (unit * c).sum(axis=-1), (c * c).sum(axis=-1)
+    return stored(policy.scale_of(np, name, length, dot, square))

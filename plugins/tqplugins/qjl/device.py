@@ -10,7 +10,7 @@ import mlx.core as mx
 from tqplugins import ufloat16
 from tqplugins.lloyd_max.device import LloydMaxCodebook
 from tqplugins.lut import policy
-from tqplugins.lut.device import finite, normalized
+from tqplugins.lut.unit import finite, normalized
 from tqplugins.qjl.layout import DECODE_KIND, SIDE_PLANES, coarse_bits, coarse_scale, sketch_of
 from tqplugins.qjl.sketch import sketch
 

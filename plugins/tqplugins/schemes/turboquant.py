@@ -7,6 +7,7 @@ from typing import Any
 
 from tqcore.spec import CodecSpec, SchemeSpec, ShapeCtx
 from tqcore.widths import Widths, spread
+from tqplugins import scalesearch
 
 UNBIASED_FROM = 3
 """Below this width ``scale=auto`` takes ``mse``. On a real model (SmolLM2-135M, 2 048 tokens, KL
@@ -21,22 +22,28 @@ def resolve(widths: Widths, options: Mapping[str, Any], ctx: ShapeCtx) -> Scheme
 
     Args:
         widths: what was asked for; explicit key and value widths win.
-        options: ``scale``, ``seed``, ``rotation`` and ``rounds``, parsed.
+        options: ``scale``, ``seed``, ``rotation``, ``rounds`` and ``search``, parsed.
         ctx: layer index and head dimensions.
 
     Raises:
+        OptionError: ``search`` is out of range, or does not go with ``scale``.
         WidthError: no width at all.
     """
     key, value = widths.sides()
     params = {"rounds": options["rounds"]} if options["rounds"] else {}
+    searches = options["search"] != 1
+    if searches:
+        params["search"] = options["search"]
 
     def codec(bits: float, dim: int, index: int, seed: int) -> CodecSpec:
         scale = options["scale"]
         if scale == "auto":
             scale = "unbiased" if bits >= UNBIASED_FROM else "mse"
+        if searches:
+            scalesearch.sizes(params, scale)
         return CodecSpec(
             rotation=options["rotation"],
-            codebook="beta-lloyd-max",
+            codebook="beta-lloyd-max-search" if searches else "beta-lloyd-max",
             packer="u32le",
             bits=spread(bits, dim, index) if bits % 1 else bits,
             seed=seed,

@@ -28,7 +28,7 @@ def resolve(widths: Widths, options: Mapping[str, Any], ctx: ShapeCtx) -> Scheme
     Raises:
         WidthError: no width at all.
     """
-    plain = turboquant.resolve(widths, {**options, "scale": "auto"}, ctx)
+    plain = turboquant.resolve(widths, {**options, "scale": "auto", "search": 1}, ctx)
     key = evolve(
         plain.key,
         codebook="beta-lloyd-max-qjl",

@@ -20,6 +20,7 @@ from tqcore.testing.checks.common import (
     check_device_equals_oracle,
     check_protocol,
 )
+from tqcore.testing.checks.gain import check_beats_scalar, check_no_bias
 from tqcore.testing.checks.kernel import check_kernel_equals_oracle, check_kernel_refusals
 from tqcore.testing.checks.packer import (
     check_packer_bytes,
@@ -43,6 +44,7 @@ from tqcore.testing.checks.scheme import (
 
 __all__ = [
     "check_batch_invariance",
+    "check_beats_scalar",
     "check_codebook_codes",
     "check_codebook_idempotence",
     "check_codebook_planes",
@@ -52,6 +54,7 @@ __all__ = [
     "check_finite_extremes",
     "check_kernel_equals_oracle",
     "check_kernel_refusals",
+    "check_no_bias",
     "check_packer_bytes",
     "check_packer_exact",
     "check_packer_layout",
