@@ -43,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the program's name; None takes ``sys.argv``.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed by whoever started us: `tqcore schemes >&-`
+            setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115
     try:
         return _dispatch(arguments)
     except TqcoreError as error:

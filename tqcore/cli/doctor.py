@@ -24,7 +24,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--time",
         action="store_true",
-        help="also time attention against MLX's own, as ratios (a minute, 1 GB)",
+        help="also time attention against MLX's own, as ratios (1 GB; minutes on a CPU)",
     )
     add_json_flag(parser)
 
@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from tqcore.cli.plugins import describe
     from tqcore.doctor.machine import machine
     from tqcore.doctor.report import examine, failed
+    from tqcore.doctor.times import ratios
     from tqcore.registry import registry
     from tqcore.select import kernels, unavailable
 
@@ -49,6 +50,9 @@ def run(args: argparse.Namespace) -> int:
             progress.update(task, description=what, completed=done, total=total)
 
         rows = examine(kernels(), unavailable(), registry(), tell)
+        if args.time:
+            progress.update(task, description="timing", completed=0, total=None)
+            timed = [asdict(row) for row in ratios()]
         progress.update(task, visible=False)
     report: dict[str, Any] = {
         "machine": machine(),
@@ -57,9 +61,7 @@ def run(args: argparse.Namespace) -> int:
         "failed": [row["name"] for row in rows if failed(row)],
     }
     if args.time:
-        from tqcore.doctor.times import ratios
-
-        report["times"] = [asdict(row) for row in ratios()]
+        report["times"] = timed
     print_json(report) if args.json else show(report)
     return 1 if report["failed"] else 0
 
@@ -68,7 +70,11 @@ def show(report: dict[str, Any]) -> None:
     """Print a report as tables."""
     print_table(("machine", ""), report["machine"].items())
     plugins = [
-        (each["entry_point"], f"{each['package']} {each['version']}", each["error"] or each["status"])
+        (
+            each["entry_point"],
+            f"{each['package']} {each['version']}",
+            each["error"] or each["status"],
+        )
         for each in report["plugins"]
     ]
     print_table(("plugin", "package", ""), plugins)
@@ -76,7 +82,13 @@ def show(report: dict[str, Any]) -> None:
     print_table(("kernel", "", "verdict", "largest error", "why"), rows)
     if "times" in report:
         times = [
-            (row["scheme"], str(row["tokens"]), row["kernel"], f"{row['faster']:.2f}x", row["dtype"])
+            (
+                row["scheme"],
+                str(row["tokens"]),
+                row["kernel"],
+                f"{row['faster']:.2f}x",
+                row["dtype"],
+            )
             for row in report["times"]
         ]
         print_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from attrs import frozen
@@ -74,11 +75,11 @@ class Call:
 
 def calls(schemes: Sequence[SchemeInfo]) -> list[Call]:
     """Return the calls: each width at the usual shape of a decode step, and at others in turn."""
-    made = []
+    made, turns = [], itertools.count()
     for scheme in schemes:
         for bits in widths_of(scheme):
             made.append(Call(scheme, bits))
-            made += [_odd(scheme, bits, len(made) + way) for way in range(WAYS)]
+            made += [_odd(scheme, bits, next(turns)) for _ in range(WAYS)]
     return [call for call in made if _stored(call)]
 
 
@@ -93,8 +94,8 @@ def _odd(scheme: SchemeInfo, bits: float, n: int) -> Call:
         queries,
         GROUPS[n // 2 % len(GROUPS)],
         max(TOKENS[n // 3 % len(TOKENS)], queries),
-        padded=n % 3 == 0,
-        capped=n % 4 == 3,
+        padded=n // 2 % 3 == 0,
+        capped=n // 3 % 4 == 1,
     )
 
 

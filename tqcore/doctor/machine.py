@@ -11,18 +11,21 @@ import mlx.core as mx
 from tqcore import __version__
 from tqcore.device import device_kind
 
-PACKAGES = ("mlx", "mlx-metal", "mlx-cpu", "mlx-cuda-12", "mlx-cuda-13", "mlx-vlm", "mlx-lm", "numba", "numpy")  # fmt: skip
+PACKAGES = ("mlx", "mlx-vlm", "mlx-lm", "numba", "numpy")
+BACKENDS = ("mlx-metal", "mlx-cpu", "mlx-cuda-12", "mlx-cuda-13")
+"""Packages of which a machine has one."""
+
 PREFIXES = ("TQCORE_", "MLX_")
 
 
 def machine() -> dict[str, str]:
     """Return names and values, as text."""
     found = {"tqcore": __version__}
-    for package in PACKAGES:
+    for package in (*PACKAGES, *BACKENDS):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
-            if package in ("mlx-vlm", "mlx-lm", "numba"):
+            if package in PACKAGES:
                 found[package] = "not installed"
     found["python"] = f"{platform.python_implementation()} {platform.python_version()}"
     found["system"] = platform.platform()

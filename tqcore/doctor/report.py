@@ -67,7 +67,10 @@ def _summary(verdicts: Verdicts) -> dict[str, Any]:
     outcomes = Counter(verdict.outcome for _, verdict in verdicts)
     errors = [verdict.error for _, verdict in verdicts if verdict.error is not None]
     refusals = Counter(
-        reason for _, verdict in verdicts if verdict.outcome == "refused" for reason in verdict.reasons
+        reason
+        for _, verdict in verdicts
+        if verdict.outcome == "refused"
+        for reason in verdict.reasons
     )
     faults: dict[str, list[str]] = {}
     for call, verdict in verdicts:

@@ -49,18 +49,20 @@ def sample_of(call: Call, seed: int = 0) -> Sample:
     rng = np.random.default_rng(seed)
     codecs = call.codecs()
     dtype = getattr(mx, call.dtype)
-    key, value = (_vectors(rng, HEADS, BEFORE + call.tokens + AFTER, c).astype(dtype) for c in codecs)
+    key, value = (
+        _vectors(rng, HEADS, BEFORE + call.tokens + AFTER, c).astype(dtype) for c in codecs
+    )
     q = _vectors(rng, HEADS * call.gqa, call.q_len, codecs[0]).astype(dtype)
-    planes = [
+    key_planes, value_planes = (
         [plane[:, :, BEFORE : BEFORE + call.tokens] for plane in codec.encode(x)]
         for codec, x in zip(codecs, (key, value), strict=True)
-    ]
+    )
     mask, dense = _masks(call, rng)
     sinks = np.full(HEADS * call.gqa, np.log(call.tokens), np.float32)
     options = {"scale": codecs[0].dim ** -0.5, "softcap": SOFTCAP if call.capped else None}
     decoded = [
         np.asarray(codec.decode(stored).astype(mx.float32))
-        for codec, stored in zip(codecs, planes, strict=True)
+        for codec, stored in zip(codecs, (key_planes, value_planes), strict=True)
     ]
     device = device_kind()
     return Sample(
@@ -78,7 +80,7 @@ def sample_of(call: Call, seed: int = 0) -> Sample:
         encoding=EncodeRequest(device, call.dtype, *codecs),
         q=q,
         vectors=(key, value),
-        segment=EncodedSegment(*planes, *codecs),
+        segment=EncodedSegment(key_planes, value_planes, *codecs),
         mask=mask,
         options=options,
         sinks=mx.array(sinks),
