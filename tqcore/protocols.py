@@ -117,7 +117,8 @@ class ScoreKernel(Protocol):
     """Attention over packed keys and values in the rotated domain, built as ``cls()``.
 
     ``lazy`` is False for a kernel that evaluates arrays while it runs and so cannot be
-    traced by ``mx.compile``. Higher ``priority`` is tried first.
+    traced by ``mx.compile``. Higher ``priority`` is tried first. One that rounds more than .5 % of
+    the largest output declares ``tolerance``, a share of it, for ``tqcore doctor``.
     """
 
     name: ClassVar[str]
@@ -125,7 +126,10 @@ class ScoreKernel(Protocol):
     lazy: ClassVar[bool]
 
     def refuses(self, request: KernelRequest) -> list[str]:
-        """Return every reason why this kernel cannot serve ``request``; empty: it serves."""
+        """Return every reason why this kernel cannot serve ``request``; empty: it serves.
+
+        A reason that begins with ``tqcore.select.FAULT`` tells of a fault on this machine.
+        """
         ...
 
     def attend(

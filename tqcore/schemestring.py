@@ -15,6 +15,7 @@ from attrs import field, frozen
 
 from tqcore.errors import OptionError, ShapeError
 from tqcore.registry import Registry, registry
+from tqcore.select import check_preferred
 from tqcore.spec import POLICY_OPTIONS, Kind, PolicySpec, SchemeInfo, SchemeSpec, ShapeCtx
 from tqcore.widths import Side, Widths
 
@@ -156,7 +157,8 @@ def choose(
     A choice that was checked before is returned as it is, whatever the other arguments.
 
     Raises:
-        UnknownNameError, OptionError, WidthError: before any model is loaded.
+        UnknownNameError, OptionError, WidthError: before any model is loaded; a misspelt
+            ``TQCORE_KERNEL`` too.
     """
     if isinstance(text, SchemeChoice):
         return text
@@ -176,6 +178,7 @@ def choose(
         _check(choice)
     if known is None:
         _check_parts(choice)
+        check_preferred()
     return choice
 
 
@@ -219,9 +222,13 @@ def scheme_for(bits: float | None, scheme: str | None) -> str | None:
     """Return the scheme that flags select: the named one, else by width, else None.
 
     A fractional width selects ``turboquant`` and an integer ``uniform``, as in mlx-vlm.
+
+    Raises:
+        WidthError: ``bits`` is no width.
     """
     if scheme is not None:
         return scheme
-    if bits is None:
+    width = Widths(bits).bits
+    if width is None:
         return None
-    return "uniform" if float(bits).is_integer() else "turboquant"
+    return "uniform" if width.is_integer() else "turboquant"

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 KERNEL_VARIABLE = "TQCORE_KERNEL"
 """Names the one kernel to use; it must serve or the run stops."""
 
+FAULT = "failed"
+"""A reason that begins so tells of a fault here, not of a limit: ``tqcore doctor`` counts it."""
+
 log = logging.getLogger("tqcore.kernels")
 
 
@@ -104,7 +107,7 @@ def select(kernels: Sequence[ScoreKernel], request: KernelRequest, prefer: str =
     """
     rejected: list[tuple[str, tuple[str, ...]]] = []
     for kernel in _considered(kernels, prefer):
-        reasons = _reasons(kernel.refuses, request)
+        reasons = reasons_of(kernel.refuses, request)
         if not reasons:
             return Choice(kernel, tuple(rejected))
         rejected.append((kernel.name, tuple(reasons)))
@@ -130,7 +133,7 @@ def select_encoder(
     for kernel in _considered(kernels, prefer):
         if not isinstance(kernel, EncodingKernel):
             continue
-        reasons = _reasons(kernel.refuses_encode, request)
+        reasons = reasons_of(kernel.refuses_encode, request)
         if not reasons:
             return Encoder(kernel, tuple(rejected))
         rejected.append((kernel.name, tuple(reasons)))
@@ -148,13 +151,14 @@ def _considered(kernels: Sequence[ScoreKernel], prefer: str) -> list[ScoreKernel
     return named
 
 
-def _reasons(
+def reasons_of(
     refuses: Callable[..., list[str]], request: KernelRequest | EncodeRequest
 ) -> list[str]:
+    """Return the reasons of a kernel's ``refuses`` or ``refuses_encode``, whatever it raises."""
     try:
         return list(refuses(request))
     except Exception as error:  # a stranger's kernel must not stop the others
-        return [f"its {refuses.__name__}() raised {type(error).__name__}: {error}"]
+        return [f"{FAULT}: its {refuses.__name__}() raised {type(error).__name__}: {error}"]
 
 
 def _problem(kernel: object) -> str | None:
@@ -165,10 +169,19 @@ def _problem(kernel: object) -> str | None:
     return f"has no method {missing[0]}" if missing else None
 
 
-@functools.cache
 def kernels() -> tuple[ScoreKernel, ...]:
-    """Return one instance of every registered kernel that imports; the rest are logged."""
-    built = []
+    """Return one instance of every registered kernel that can be built."""
+    return _built()[0]
+
+
+def unavailable() -> dict[str, str]:
+    """Return the registered kernels that cannot be built, and why."""
+    return dict(_built()[1])
+
+
+@functools.cache
+def _built() -> tuple[tuple[ScoreKernel, ...], dict[str, str]]:
+    built, failures = [], {}
     for name in registry().names("score_kernel"):
         try:
             kernel = registry().build("score_kernel", name)
@@ -177,7 +190,18 @@ def kernels() -> tuple[ScoreKernel, ...]:
             built.append(kernel)
         except Exception as error:  # a kernel's own dependency may be missing
             log.warning("score kernel %s is not available: %s", name, error)
-    return tuple(built)
+            failures[name] = f"{type(error).__name__}: {error}"
+    return tuple(built), failures
+
+
+def check_preferred() -> None:
+    """Check that ``TQCORE_KERNEL`` names a registered kernel; imports none.
+
+    Raises:
+        UnknownNameError: it does not.
+    """
+    if (name := _preferred()) != "auto":
+        registry().component("score_kernel", name)
 
 
 def kernel_for(request: KernelRequest, prefer: str | None = None) -> Choice:

@@ -106,7 +106,7 @@ class Option:
     type: Literal["int", "float", "str", "bool"]
     default: int | float | str | bool
     help: str = ""
-    choices: tuple[str, ...] = field(default=(), converter=_tuple)
+    choices: tuple[str | int, ...] = field(default=(), converter=_tuple)
 
     def parse(self, text: object) -> int | float | str | bool:
         """Convert ``text`` to the option's type.
@@ -120,7 +120,7 @@ class Option:
             raise OptionError(f"option {self.name}={text!s}: expected {self.type}") from None
         if self.choices and value not in self.choices:
             raise OptionError(
-                f"option {self.name}={text!s}: expected one of {', '.join(self.choices)}"
+                f"option {self.name}={text!s}: expected one of {', '.join(map(str, self.choices))}"
             )
         return value
 
@@ -375,7 +375,7 @@ class SchemeInfo:
             OptionError: a count below 0, or terms that ``skip`` and ``layers`` do not know.
             WidthError: ``layers`` names a width that the scheme does not store.
         """
-        for name in ("sinks", "window"):
+        for name in ("sinks", "window", "rotating"):
             if options[name] < 0:
                 raise OptionError(f"option {name}={options[name]}: tokens are counted from 0")
         skipped(options["skip"], 0, 3)

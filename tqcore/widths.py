@@ -8,11 +8,14 @@ other fraction is met on average over the whole cache.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from attrs import evolve, field, frozen
 
 from tqcore.errors import WidthError
+
+if TYPE_CHECKING:
+    from tqcore.spec import SchemeInfo
 
 Side = Literal["key", "value"]
 
@@ -95,3 +98,11 @@ def runs(bits: float, n: int) -> tuple[tuple[int, int], ...]:
     wide = round((bits - base) * n)
     pairs = ((wide, base + 1), (n - wide, base))
     return tuple((count, width) for count, width in pairs if count)
+
+
+def widths_of(info: SchemeInfo) -> tuple[float, ...]:
+    """Return the widths to try: those declared, else every integer and one half in range."""
+    if info.widths:
+        return info.widths
+    low, high = info.bits_range
+    return tuple(b for b in (1, 2, 2.5, 3, 4, 5, 6, 7, 8) if low <= b <= high)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial
-from tqcore.select import EncodeRequest, KernelRequest, SideSpec
+from tqcore.select import FAULT, EncodeRequest, KernelRequest, SideSpec
 from tqcore.spec import CodecSpec
 from tqmetal.decode import attend_unrotated, launches
 from tqmetal.dequantize import decode_rotated
@@ -75,7 +75,7 @@ class Probes:
                 probe(*variant)
                 self._passed.add((probe, variant))
             except Exception as error:  # the device's compiler and driver raise what they like
-                self.failure = f"failed its probe: {_named(variant)}: {error}"
+                self.failure = f"{FAULT} its probe: {_named(variant)}: {error}"
                 log.warning("kernel %s %s", self.kernel, self.failure)
         return self.failure
 

@@ -34,6 +34,7 @@ class CudaTensorKernel:
     name: ClassVar[str] = "cuda-tensor"
     priority: ClassVar[int] = 30
     lazy: ClassVar[bool] = True
+    tolerance: ClassVar[float] = CLOSE
 
     def __init__(self) -> None:
         self.probes = Probes(self.name)

@@ -28,6 +28,7 @@ _ROTATION = (
         "int",
         0,
         "rounds of the hadamard rotation; 0: one, or three where head_dim needs several blocks",
+        choices=tuple(range(9)),
     ),
 )
 """Options of the schemes that rotate."""
@@ -219,7 +220,9 @@ def tqcore_schemes() -> list[SchemeInfo]:
         SchemeInfo(
             name="uniform",
             target="tqplugins.schemes.uniform:resolve",
-            options=(Option("group_size", "int", 64, "values that share a scale: 32, 64 or 128"),),
+            options=(
+                Option("group_size", "int", 64, "values that share a scale", choices=(32, 64, 128)),
+            ),
             bits_range=(2, 8),
             default_bits=8,
             widths=(2, 3, 4, 5, 6, 8),

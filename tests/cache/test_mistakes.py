@@ -171,7 +171,9 @@ def test_a_strangers_kernel_does_not_stop_the_others():
     portable = next(kernel for kernel in select.kernels() if kernel.name == "portable")
     choice = select.select([Raises(), portable], request_for(filled()[0]))
     assert choice.kernel is portable
-    assert choice.rejected == (("raises", ("its refuses() raised RuntimeError: no such thing",)),)
+    assert choice.rejected == (
+        ("raises", ("failed: its refuses() raised RuntimeError: no such thing",)),
+    )
     assert select._problem(Unready()) == "has no name (str)"
     assert select._problem(portable) is None
     with pytest.raises(KernelError, match=r"refuses this.*no such thing.*TQCORE_KERNEL"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import types
 
@@ -290,3 +291,11 @@ def test_explain_refuses_shapes_that_cannot_be(argv):
     with pytest.raises(SystemExit) as got:
         cli.main(["explain", "turboquant", *argv])
     assert got.value.code == 2
+
+
+@pytest.mark.parametrize("command", ["schemes", "plugins"])
+def test_a_closed_stdout_is_no_crash(command):
+    # what `tqcore schemes >&-` does
+    line = f"{sys.executable} -m tqcore {command} >&-"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

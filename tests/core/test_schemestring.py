@@ -168,3 +168,33 @@ def test_a_side_is_stored_as_its_scheme_alone_would_store_it(text, widths):
     assert found.key == key.resolve(ShapeCtx(1, 4)).key
     assert found.value == value.resolve(ShapeCtx(1, 4)).value
     assert found.policy == key.policy
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("turboquant:rounds=1000", "rounds=1000: expected one of 0, 1"),
+        ("turboquant-prod:rounds=-1", "rounds=-1"),
+        ("uniform:group_size=48", "group_size=48: expected one of 32, 64, 128"),
+        ("turboquant:rotating=-1", "rotating=-1: tokens are counted from 0"),
+    ],
+)
+def test_a_bad_value_of_an_option_is_refused_when_it_is_chosen(text, message):
+    with pytest.raises(OptionError, match=message):
+        choose(text)
+
+
+@pytest.mark.parametrize("bits", ["x", float("nan"), True, [4]])
+def test_what_is_no_width_selects_no_scheme(bits):
+    with pytest.raises(WidthError, match="width"):
+        scheme_for(bits, None)
+
+
+def test_a_misspelt_kernel_is_refused_when_a_scheme_is_chosen(monkeypatch):
+    monkeypatch.setenv("TQCORE_KERNEL", "portible")
+    with pytest.raises(
+        UnknownNameError, match="unknown score kernel 'portible'; did you mean 'portable'"
+    ):
+        choose("turboquant")
+    monkeypatch.setenv("TQCORE_KERNEL", "portable")
+    assert choose("turboquant").info.name == "turboquant"

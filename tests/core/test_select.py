@@ -134,11 +134,11 @@ def test_a_kernel_that_cannot_be_built_is_logged_and_left_out(monkeypatch, caplo
     items = [component(name, "score_kernel", target=t) for name, t in targets.items()]
     known.register(plugin(score_kernels=items), "mine")
     monkeypatch.setattr(selection, "registry", lambda: known)
-    selection.kernels.cache_clear()
+    selection._built.cache_clear()
     try:
         assert [kernel.name for kernel in selection.kernels()] == ["good"]
     finally:
-        selection.kernels.cache_clear()
+        selection._built.cache_clear()
     assert "score kernel gone is not available" in caplog.text
     assert "'bare' has no name" in caplog.text
 

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-LAST = 43
+LAST = 44
 NAME = re.compile(r"test_field_case_(\d\d)_[a-z0-9_]+")
 
 

@@ -28,6 +28,27 @@ def test_a_typo_is_refused_before_a_host_is_imported(
     assert "did you mean 'turboquant'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["generate", "chat", "server", "lm-server"])
+def test_a_misspelt_kernel_is_refused_before_a_model_is_loaded(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TQCORE_KERNEL", "metal-fusd")
+    assert main([command, "--model", "no/such", "--kv-quant-scheme", "turboquant"]) == 2
+    assert (
+        "unknown score kernel 'metal-fusd'; did you mean 'metal-fused'" in capsys.readouterr().err
+    )
+
+
+def test_a_misspelt_kernel_is_refused_before_a_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("raise SystemExit('it ran')")
+    monkeypatch.setenv("TQCORE_KERNEL", "metal-fusd")
+    assert main(["run", str(script)]) == 2
+    assert "did you mean 'metal-fused'" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["chat", "server", "lm-server"])
 def test_help_shows_our_flags_and_the_hosts(
     command: str, capsys: pytest.CaptureFixture[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,18 @@ def _load(host: str, path: Path) -> Any:
     import mlx_vlm
 
     return (mlx_vlm if host == "vlm" else mlx_lm).load(str(path))[0]
+
+
+@BOTH
+def test_a_copy_of_an_enabled_model_is_enabled_by_itself(host: str, loaded: Any) -> None:
+    model, _ = loaded
+    enable(model, "turboquant", 4)
+    expected = steps(host, model)
+    twin = copy.deepcopy(model)
+    tqcore.disable(model)
+    assert not any(hasattr(c, "choice") for c in new_caches(host, model))
+    caches = new_caches(host, twin)
+    assert drift(steps(host, twin, prompt_cache=caches), expected) == 0
+    assert packed(caches) == [True, True, True, False]
+    assert tqcore.disable(twin) is True
+    assert not any(hasattr(c, "choice") for c in new_caches(host, twin))

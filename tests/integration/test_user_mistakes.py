@@ -11,6 +11,7 @@ import tqcore
 from tests.integration.helpers import PROMPT, steps
 from tqcore import cli
 from tqcore.adapters.flags import Flags
+from tqcore.errors import OptionError, WidthError
 
 
 @pytest.mark.parametrize("command", ["generate", "chat", "server", "lm-server"])
@@ -71,3 +72,21 @@ def test_caches_go_on_working_after_uninstall(host: str, request: Any) -> None:
     tqcore.disable(model)
     steps(host, model, prompt_cache=kept)
     assert kept[0].offset > len(PROMPT)
+
+
+@pytest.mark.parametrize("host", ["vlm", "lm"])
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        ({"kv_bits": "x"}, WidthError),
+        ({"kv_bits": "x", "kv_quant_scheme": "uniform"}, WidthError),
+        ({"kv_bits": 4, "kv_group_size": "x"}, OptionError),
+        ({"kv_bits": 4, "kv_group_size": 48}, OptionError),
+        ({"kv_bits": 4, "quantized_kv_start": "x"}, OptionError),
+    ],
+)
+def test_a_hosts_function_refuses_what_is_no_number(
+    host: str, flags: dict[str, Any], error: type[Exception], installed: Any
+) -> None:
+    with pytest.raises(error, match=r"x|48"):
+        steps(host, installed[0], **flags)

@@ -36,6 +36,13 @@ def test_the_variants_cover_every_pair():
     assert wanted <= set().union(*map(checks.pairs, covering()))
 
 
+@pytest.mark.parametrize("dim", [64, 256])
+def test_field_case_44_our_decode_keeps_to_its_threadgroup_memory(launches, dim):
+    stored = Stored(4, dim)
+    for rows in ({"gqa": 1}, {"gqa": 8}, {"gqa": 4, "q_len": 4, "mask": "causal"}):
+        assert decode_error(Variant(stored, stored, **rows), launches) < CLOSE
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_threads_may_run_in_any_order(seed):
     assert decode_error(Variant(LUT, LUT, tokens=70, parts=3), emulated.launches(seed=seed)) < CLOSE

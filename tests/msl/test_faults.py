@@ -181,3 +181,23 @@ def test_order_between_threadgroups_needs_both_fences():
 def test_arguments_that_no_gpu_takes(change, match):
     with pytest.raises(ShapeError, match=match):
         run(I + "out[i] = x[i];", **change)
+
+
+def head_sum(dim):
+    size = (dim, 1, 1)
+    x = np.ones(dim, np.float32)
+    return run(read("head_sum.metal"), {"x": x}, {"out": ((1,), mx.float32)}, size, size)[0]
+
+
+@pytest.mark.parametrize(
+    ("dim", "kind", "line"),
+    [(64, "uninitialized", 12), (128, "uninitialized", 12), (512, "out-of-bounds", 6)],
+)
+def test_field_case_44_threadgroup_memory_sized_for_one_head_dim_is_caught_at_others(
+    dim, kind, line
+):
+    assert head_sum(256) == 256
+    with pytest.raises(KernelFault) as caught:
+        head_sum(dim)
+    assert (caught.value.kind, caught.value.line) == (kind, line)
+    assert "parts" in caught.value.message

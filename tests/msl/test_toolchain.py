@@ -65,3 +65,10 @@ def test_a_named_compiler_is_used_and_a_kernel_is_built_once(afresh, tmp_path):
     assert made > 4
     run(source)
     assert calls.read_text().count("\n") == made
+
+
+def test_precompiled_files_are_not_shared_by_checkouts(tmp_path, monkeypatch):
+    ours = prelude._identity(toolchain.toolchain())
+    shutil.copytree(prelude.HERE, tmp_path / "msl")
+    monkeypatch.setattr(prelude, "HERE", tmp_path / "msl")
+    assert prelude._identity(toolchain.toolchain()) != ours

@@ -8,8 +8,10 @@ from typing import Any
 
 from attrs import fields, frozen
 
+from tqcore.errors import OptionError
 from tqcore.registry import registry
 from tqcore.schemestring import SchemeChoice, choose, parse, parts, scheme_for
+from tqcore.widths import Widths
 
 logger = logging.getLogger(__name__)
 
@@ -42,12 +44,14 @@ class Flags:
         Callers forward the hosts' defaults as if they were said, so two readings follow the
         hosts: ``uniform`` beside ``kv_bits=None`` asks for nothing, and ``uniform`` beside a
         fractional width means ``turboquant``.
+
+        Raises:
+            WidthError: ``kv_bits`` beside ``uniform`` is no width.
         """
         given = {a.name: arguments.pop(a.name) for a in fields(cls) if a.name in arguments}
-        if given.get("kv_quant_scheme") == HOST_DEFAULT_SCHEME and "kv_bits" in given:
-            bits = given["kv_bits"]
-            if bits is None or not float(bits).is_integer():
-                given["kv_quant_scheme"] = None
+        said = given.get("kv_quant_scheme") == HOST_DEFAULT_SCHEME and "kv_bits" in given
+        if said and scheme_for(given["kv_bits"], None) != HOST_DEFAULT_SCHEME:
+            given["kv_quant_scheme"] = None
         return cls(**given)
 
     def scheme(self) -> str | None:
@@ -58,12 +62,12 @@ class Flags:
 
         Raises:
             OptionError: more than two schemes.
+            WidthError: a width that is none.
         """
         key, value = self.kv_key_scheme, self.kv_value_scheme
-        asked = [self.kv_bits]
-        asked += [self.kv_key_bits] if not key else []
-        asked += [self.kv_value_bits] if not value else []
-        widths = sorted((float(w) for w in asked if w is not None), key=float.is_integer)
+        given = Widths(self.kv_bits, self.kv_key_bits, self.kv_value_bits)
+        asked = [given.bits, *([] if key else [given.key]), *([] if value else [given.value])]
+        widths = sorted((w for w in asked if w is not None), key=float.is_integer)
         # any fraction decides: `uniform` stores none
         overall = scheme_for(widths[0] if widths else None, self.kv_quant_scheme or None)
         overall = overall or key or value
@@ -83,14 +87,21 @@ class Flags:
         if text is None:
             return None
         if self.kv_group_size is not None:
-            text = _with_group_size(text, int(self.kv_group_size))
+            text = _with_group_size(text, _whole("kv_group_size", self.kv_group_size))
         return choose(
             text,
             self.kv_bits,
             self.kv_key_bits,
             self.kv_value_bits,
-            start=int(self.quantized_kv_start or 0),
+            start=_whole("quantized_kv_start", self.quantized_kv_start or 0),
         )
+
+
+def _whole(name: str, number: object) -> int:
+    try:
+        return int(number)  # type: ignore[call-overload, no-any-return]
+    except (TypeError, ValueError):
+        raise OptionError(f"{name}={number!r}: expected a whole number") from None
 
 
 def turboquant_enabled(bits: float | None, scheme: str | None = None) -> bool:

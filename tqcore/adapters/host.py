@@ -49,6 +49,10 @@ class Host:
     routes: PatchSet = field(eq=False)
     listeners: list[Listener] = field(factory=list, eq=False)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Host:
+        """Return this: a copy of an enabled model is enabled for the same host."""
+        return self
+
     def check(self) -> None:
         """Check that the installed host has every seam.
 

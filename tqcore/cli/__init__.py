@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "schemes": "list the schemes that --kv-quant-scheme takes",
     "explain": "show what a scheme stores, what it costs and which kernel serves it",
     "plugins": "list plugins, what they provide and why one failed",
+    "doctor": "check every kernel on this machine, for a report",
     "demo": "compare schemes on a small real model, offline once fetched",
 }
 """Subcommands and their one-line help; the module is ``tqcore.cli.<name>``, a dash in it _."""
@@ -42,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the program's name; None takes ``sys.argv``.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed by whoever started us: `tqcore schemes >&-`
+            setattr(sys, stream, open(os.devnull, "w"))  # noqa: SIM115
     try:
         return _dispatch(arguments)
     except TqcoreError as error:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 
 from tqcore.cli._hosted import command_line, installed_hosts
 from tqcore.errors import OptionError
+from tqcore.select import check_preferred
 
 PROGRAM = "tqcore run"
 USAGE = f"{PROGRAM} MODULE|FILE.py [arguments]"
@@ -25,6 +26,7 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         OptionError: no name is given, or nothing has it.
+        UnknownNameError: ``TQCORE_KERNEL`` names nothing.
         HostError: neither host is installed, or a seam of one moved.
         SystemExit: the module's own.
     """
@@ -32,6 +34,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("module", metavar="MODULE", help="as for python -m, or a file to run")
     name, rest = parser.parse_args(argv[:1]).module, list(argv[1:])
     hosts = installed_hosts()
+    check_preferred()
     from tqcore.cli._served import Notices
 
     notices = Notices()

@@ -78,5 +78,5 @@ def _default(option: Option, info: SchemeInfo) -> Any:
 
 
 def _option_text(option: Option, info: SchemeInfo) -> str:
-    choices = f" ({'|'.join(option.choices)})" if option.choices else ""
+    choices = f" ({'|'.join(map(str, option.choices))})" if option.choices else ""
     return f"{option.name}={_default(option, info)}{choices}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial, Planes
-from tqcore.select import EncodeRequest, KernelRequest, SideSpec
+from tqcore.select import FAULT, EncodeRequest, KernelRequest, SideSpec
 from tqplugins.kernels_cpu.calls import ATTEND, BLOCK, TILE
 from tqplugins.kernels_cpu.encoder import encode, unencodable
 from tqplugins.kernels_cpu.masks import Visible, visible
@@ -178,5 +178,5 @@ def unbuilt() -> str | None:
     except ModuleNotFoundError as error:
         return f"needs {error.name}: pip install 'tqcore[fast]'"
     except Exception as error:  # whatever numba or LLVM raise on this machine
-        return f"does not compile here: {type(error).__name__}: {error}"
+        return f"{FAULT} to compile here: {type(error).__name__}: {error}"
     return None

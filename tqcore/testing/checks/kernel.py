@@ -17,7 +17,7 @@ from tqcore.select import KernelRequest
 from tqcore.spec import Component, ShapeCtx
 from tqcore.testing import strategies as tst
 from tqcore.testing.checks._subject import label, to_backend, to_numpy
-from tqcore.testing.checks.scheme import widths_of
+from tqcore.widths import widths_of
 
 CALLS = (
     # (kv heads, query heads a kv head, queries, tokens, mask)

@@ -16,16 +16,9 @@ from tqcore.testing import strategies as tst
 from tqcore.testing.checks._subject import to_backend, to_numpy
 from tqcore.testing.checks.codebook import distortion, rate_limit
 from tqcore.testing.checks.packer import assert_planes
+from tqcore.widths import widths_of
 
 DIMS = (64, 80, 96, 128, 256)
-
-
-def widths_of(info: SchemeInfo) -> tuple[float, ...]:
-    """Return the widths to try: those declared, else every integer and one half in range."""
-    if info.widths:
-        return info.widths
-    low, high = info.bits_range
-    return tuple(b for b in (1, 2, 2.5, 3, 4, 5, 6, 7, 8) if low <= b <= high)
 
 
 def specs_of(info: SchemeInfo, dim: int = 128) -> Iterator[tuple[float, SchemeSpec]]:

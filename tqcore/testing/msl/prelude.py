@@ -98,7 +98,8 @@ def mlx_headers() -> Path:
 def _identity(tools: Toolchain) -> str:
     sources = sorted(p for p in HERE.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
     kernels = sorted((mlx_headers() / "mlx/backend/metal/kernels").glob("*.h"))
-    digest = hashlib.sha256(f"{tools.clang} {tools.version}".encode())
+    # What is precompiled names the files it was made of: another checkout makes its own.
+    digest = hashlib.sha256(f"{tools.clang} {tools.version} {HERE} {mlx_headers()}".encode())
     for path in (*sources, *kernels):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

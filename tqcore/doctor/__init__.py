@@ -1,0 +1,1 @@
+"""What ``tqcore doctor`` finds out: every score kernel, asked and compared on this machine."""

@@ -1,0 +1,102 @@
+"""One kernel at one call: it refuses with reasons, is right, or fails."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import mlx.core as mx
+import numpy as np
+from attrs import frozen
+
+from tqcore.attention.merge import merge
+from tqcore.codec import Codec
+from tqcore.doctor.sample import Sample
+from tqcore.protocols import EncodingKernel, Partial, Planes, RotatingKernel, ScoreKernel
+from tqcore.select import FAULT, reasons_of
+
+CLOSE = 5e-3
+"""Of the largest output, where a kernel declares no ``tolerance``."""
+
+FLIPS = 0.01
+"""Share of the values that rounding may put on the other side of a boundary between codes."""
+
+Outcome = Literal["right", "refused", "failed"]
+
+
+@frozen
+class Verdict:
+    """What became of one call.
+
+    Args:
+        outcome: ``right``, ``refused`` or ``failed``.
+        reasons: of a refusal or a failure.
+        error: the largest error of an output over the largest output; of encoding, the share of
+            values that came out otherwise. None where nothing ran.
+    """
+
+    outcome: Outcome
+    reasons: tuple[str, ...] = ()
+    error: float | None = None
+
+
+def check_attend(kernel: ScoreKernel, sample: Sample) -> Verdict:
+    """Compare attention with the float64 formula on the vectors that the codecs decode."""
+    if reasons := reasons_of(kernel.refuses, sample.request):
+        return _refusal(reasons)
+    try:
+        errors = [_error(part, sample) for part in _parts(kernel, sample)]
+    except Exception as problem:  # a device's compiler and driver raise what they like
+        return Verdict("failed", (f"{type(problem).__name__}: {problem}",))
+    return _judged(max(errors), getattr(kernel, "tolerance", CLOSE), "of the largest output")
+
+
+def check_encode(kernel: EncodingKernel, sample: Sample) -> Verdict:
+    """Compare the planes with the codecs' own, by what they decode to."""
+    if reasons := reasons_of(kernel.refuses_encode, sample.encoding):
+        return _refusal(reasons)
+    codecs = sample.segment.key_codec, sample.segment.value_codec
+    try:
+        came = kernel.encode(*sample.vectors, *codecs)
+        shares = [
+            _flips(codec, planes, x)
+            for codec, planes, x in zip(codecs, came, sample.vectors, strict=True)
+        ]
+    except Exception as problem:  # as above
+        return Verdict("failed", (f"{type(problem).__name__}: {problem}",))
+    return _judged(max(shares), FLIPS, "of the values")
+
+
+def _refusal(reasons: list[str]) -> Verdict:
+    faults = tuple(reason for reason in reasons if reason.startswith(FAULT))
+    return Verdict("failed", faults) if faults else Verdict("refused", tuple(reasons))
+
+
+def _judged(error: float, most: float, what: str) -> Verdict:
+    if error <= most:
+        return Verdict("right", error=error)
+    return Verdict("failed", (f"off by {error:.2g} {what}, at most {most:g} is rounding",), error)
+
+
+def _parts(kernel: ScoreKernel, sample: Sample) -> list[Partial]:
+    """Attend in every way that the kernel offers; outputs are in the values' own domain."""
+    key, value = sample.segment.key_codec, sample.segment.value_codec
+    given = sample.segment, sample.mask
+    o, m, l = kernel.attend(
+        key.rotation.forward(sample.q.astype(mx.float32)), *given, **sample.options
+    )
+    parts = [Partial(value.rotation.inverse(o), m, l)]
+    if isinstance(kernel, RotatingKernel):
+        parts.append(kernel.attend_unrotated(sample.q, *given, **sample.options))
+    return parts
+
+
+def _error(part: Partial, sample: Sample) -> float:
+    came = np.asarray(merge([part], sample.sinks), np.float64)
+    error = np.abs(came - sample.expected).max() / np.abs(sample.expected).max()
+    return float(error) if np.isfinite(error) else float("inf")
+
+
+def _flips(codec: Codec, planes: Planes, x: mx.array) -> float:
+    came, expected = codec.decode_rotated(planes), codec.decode_rotated(codec.encode(x))
+    right = mx.abs(came - expected) <= CLOSE * mx.abs(expected).max()
+    return 1 - float(right.mean())
