@@ -142,6 +142,7 @@ def codec_for(spec: CodecSpec, dim: int, backend: str = "mlx") -> Codec:
     return Codec(spec, rotation, codebook, packer)
 
 
+@functools.lru_cache(maxsize=256)
 def side_spec(codec: Codec) -> SideSpec:
-    """Return what a kernel needs to know of a codec."""
+    """Return what a kernel needs to know of a codec; one object a codec."""
     return SideSpec(codec.dim_out, codec.spec.bits, codec.layout, codec.decode_kind)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from tqcore.errors import KernelError, PluginError, UnknownNameError
-from tqcore.protocols import EncodingKernel, ScoreKernel
+from tqcore.protocols import EncodingKernel, RotatingKernel, ScoreKernel
 from tqcore.registry import registry
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ FAULT = "failed"
 log = logging.getLogger("tqcore.kernels")
 
 
-@frozen
+@frozen(cache_hash=True)
 class SideSpec:
     """What a kernel must read on one side: keys or values."""
 
@@ -88,6 +88,11 @@ class Choice:
 
     kernel: ScoreKernel
     rejected: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @functools.cached_property
+    def rotates(self) -> bool:
+        """Whether the kernel takes queries that are not rotated yet; asked at every step."""
+        return isinstance(self.kernel, RotatingKernel)
 
 
 @frozen

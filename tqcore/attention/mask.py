@@ -67,6 +67,8 @@ class SegmentMask:
     def queries(self, start: int, stop: int) -> SegmentMask:
         """Return the mask for queries ``[start, stop)`` alone."""
         array = self.array
+        if not start and array is None:
+            return self
         if array is not None and array.shape[-2] > 1:
             array = array[..., start:stop, :]
         return evolve(self, q_start=self.q_start + start, array=array)
@@ -77,6 +79,8 @@ class SegmentMask:
 
     def from_key(self, start: int) -> SegmentMask:
         """Return the mask for keys from ``start``, counted from this mask's first key."""
+        if not start:
+            return self
         columns = None if self.columns is None else self.columns[:, start:]
         return evolve(self, k_start=self.k_start + start, columns=columns)
 

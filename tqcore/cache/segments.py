@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mlx.core as mx
 
 from tqcore.attention.blocks import Cut, attend_blocks
@@ -10,7 +12,7 @@ from tqcore.cache.tokens import Segment
 from tqcore.codec import Codec, side_spec
 from tqcore.device import device_kind
 from tqcore.errors import KernelError, TqcoreError
-from tqcore.protocols import EncodedSegment, Partial, RotatingKernel
+from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import KernelRequest, kernel_for
 
 
@@ -56,11 +58,15 @@ def _packed(
 ) -> Partial:
     kv_heads = segment.keys[0].shape[1]
     request = request_for(queries, kv_heads, codecs, mask.kind, softcap is not None)
-    kernel = kernel_for(request).kernel
+    choice = kernel_for(request)
+    kernel: Any = choice.kernel
     encoded = EncodedSegment(segment.keys, segment.values, *codecs)
     try:
-        if isinstance(kernel, RotatingKernel):
-            return kernel.attend_unrotated(queries, encoded, mask, scale=scale, softcap=softcap)
+        if choice.rotates:
+            part: Partial = kernel.attend_unrotated(
+                queries, encoded, mask, scale=scale, softcap=softcap
+            )
+            return part
         # The query is rotated once and the mixed values back once, however many tokens there are.
         rotated = codecs[0].rotation.forward(queries.astype(mx.float32))
         o, m, l = kernel.attend(rotated, encoded, mask, scale=scale, softcap=softcap)
