@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.msl.helpers import read
+from tqcore.select import SideSpec
 from tqcore.testing.msl import Emulator, KernelFault
 from tqmetal import kernels, probe
 
@@ -32,8 +33,9 @@ MISTAKES = {
         (r"words_shape\[2\]", "words_shape[1]"),
         (r" / uint\(LANES\)| % uint\(LANES\)", " + uint(LANES)"),
         (r"i < uint", "i <= uint"),
-        (r"_strides\[0\]", "_strides[1]"),
-        (r"_strides\[2\]", "_strides[0]"),
+        # look-up codes have no biases
+        (r"(?<!biases)_strides\[0\]", "_strides[1]"),
+        (r"(?<!biases)_strides\[2\]", "_strides[0]"),
         (r"words_strides\[3\]", "words_strides[2]"),
         (r"at\.z \* heads", "at.y * heads"),
         (r"\* D;", "* D + 1;"),
@@ -72,17 +74,18 @@ def softmax_is_right(text):
 
 
 def dequantize_is_right(text, monkeypatch):
+    inputs, outputs = kernels.ARRAYS["dequantize"]
     kernel = Emulator(max_steps=100_000).metal_kernel(
         name="tq_dequantize",
-        input_names=["words", "scale", "levels"],
-        output_names=["out"],
+        input_names=inputs,
+        output_names=outputs,
         source=text,
         header=kernels.header("metal"),
         ensure_row_contiguous=False,
     )
-    monkeypatch.setattr(probe, "dequantize", lambda backend: kernel)
+    monkeypatch.setattr(probe, "kernel", lambda name, backend: kernel)
     try:
-        probe.probe("metal", 80, 3.5)
+        probe.probe_dequantize("metal", SideSpec(80, 3.5, "u32le/1", "lut"))
     except RuntimeError as error:
         if isinstance(error, KernelFault):
             raise
