@@ -36,10 +36,10 @@ def chosen(monkeypatch, device):
     """Kernels are chosen afresh, and forgotten afterwards."""
     from tqcore import select as module
 
-    for cached in (module._kernel_for, module._encoder_for, kernels):
+    for cached in (module._kernel_for, module._encoder_for, module._built):
         cached.cache_clear()
     yield
-    for cached in (module._kernel_for, module._encoder_for, kernels):
+    for cached in (module._kernel_for, module._encoder_for, module._built):
         cached.cache_clear()
 
 
