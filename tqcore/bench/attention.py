@@ -8,6 +8,7 @@ without what MLX needs to begin and to end an evaluation. On a CPU it is the cal
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import mlx.core as mx
 
@@ -42,8 +43,8 @@ def measure(options: KernelOptions, advance: Advance) -> tuple[list[Row], list[L
         built, missing = fill(case, contenders, layers)
         left_out += missing
         advance(case.text, share)
-        done = share * (options.repeats + 1)
-        found += time_case(case, built, options.repeats, lambda part, d=done: advance("", part * d))
+        done = partial(advance, "", share / len(built) / len(chains()))
+        found += time_case(case, built, options.repeats, done)
         del built
         mx.clear_cache()
     return found, left_out
@@ -82,17 +83,14 @@ def reason_of(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}".partition("\n")[0][:200]
 
 
-def time_case(
-    case: Case, built: Built, repeats: int, advance: Callable[[float], None]
-) -> list[Row]:
+def time_case(case: Case, built: Built, repeats: int, advance: Callable[[], None]) -> list[Row]:
     """Time a step of every contender in turns."""
     works = {
         (contender, times): chain(case, contender, layers * times)
         for contender, layers in built.items()
         for times in chains()
     }
-    share = 1 / (len(works) * (repeats + 1))
-    taken = take_turns(works, repeats, lambda: advance(share))
+    taken = take_turns(works, repeats, advance)
     stored = {c: (layers[0].nbytes, kernel_of(case, c)) for c, layers in built.items()}
     return rows(case, {c: of_a_layer(c, len(ls), taken) for c, ls in built.items()}, stored)
 

@@ -20,7 +20,7 @@ def decode(model: Any, caches: Caches, token: mx.array, steps: int) -> mx.array:
     def step(token: mx.array) -> mx.array:
         out = model(token, cache=caches)
         likeliest = mx.argmax(getattr(out, "logits", out)[:, -1:], axis=-1)
-        mx.async_eval(likeliest)
+        mx.async_eval(likeliest)  # type: ignore[no-untyped-call]
         return likeliest
 
     token = step(token)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
@@ -23,35 +26,27 @@ def measure(options: KernelOptions, advance: Advance) -> tuple[list[Row], list[L
     for case in everything:
         advance(case.text, 0)
         keys, values = case.pair(0, inputs_dtype(contenders))
-        works, stored = {}, {}
+        works: dict[Contender, Work] = {}
+        stored: dict[Contender, tuple[int, str | None]] = {}
         for contender in contenders:
             if contender.encode is None:
                 continue
+            work = partial(contender.encode, keys, values)
             try:
-                stored[contender] = (encoded_bytes(contender, keys, values), None)
+                stored[contender] = (nbytes_of(work()), None)
+                works[contender] = Work(work)
             except Exception as problem:  # others' code raises what it likes
                 if not contender.is_peer:
                     raise
                 left_out.append(LeftOut(f"{contender.name}, {case.text}", reason_of(problem)))
-                continue
-            works[contender] = work(contender, keys, values)
         share = case.values / total / (options.repeats + 1) / len(works)
-        times = take_turns(works, options.repeats, lambda s=share: advance("", s))
+        times = take_turns(works, options.repeats, partial(advance, "", share))
         found += rows(case, times, stored)
     return found, left_out
 
 
-def work(contender: Contender, keys: mx.array, values: mx.array) -> Work:
-    """Return the encoding of one layer."""
-    assert contender.encode is not None
-    encode = contender.encode
-    return Work(lambda: encode(keys, values))
-
-
-def encoded_bytes(contender: Contender, keys: mx.array, values: mx.array) -> int:
-    """Return the bytes that ``keys`` and ``values`` become."""
-    assert contender.encode is not None
-    planes = contender.encode(keys, values)
+def nbytes_of(planes: Any) -> int:
+    """Return the bytes of the arrays in ``planes``, evaluated."""
     mx.eval(planes)
-    leaves = [leaf for _, leaf in tree_flatten(list(planes))]
-    return sum(int(leaf.nbytes) for leaf in leaves if isinstance(leaf, mx.array))
+    leaves: Any = tree_flatten(list(planes))
+    return sum(int(leaf.nbytes) for _, leaf in leaves if isinstance(leaf, mx.array))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -82,19 +82,18 @@ def measure(
     contexts = options.contexts or CONTEXTS[device_kind()]
     chunk = options.chunk or CHUNKS[device_kind()]
     for mode in everybody:  # what compiles does so now
-        read(model, Run(mode.name, mode.make()), [0] * min(chunk, *contexts), chunk, lambda n: None)
+        start(model, mode, prompt(loaded, min(chunk, *contexts)), chunk, lambda text, tokens: None)
     turns = (options.repeats + 1) * options.steps * STEP_COST
     total = len(everybody) * sum(context + turns for context in contexts)
     found: list[GenerateRow] = []
     for context in contexts:
+
+        def tick(text: str, tokens: float, context: int = context) -> None:
+            advance(f"{context} tokens: {text}", tokens / total)
+
         ids = prompt(loaded, context)
-        runs = [Run(mode.name, []) for mode in everybody]
-        for run, mode in zip(runs, everybody, strict=True):
-            advance(f"{context} tokens: read, {run.name}", 0)
-            _start(model, run, mode, ids, chunk, lambda n: advance("", n / total))
-        take_turns(
-            model, runs, options, lambda text, n: advance(f"{context} tokens: {text}", n / total)
-        )
+        runs = [start(model, mode, ids, chunk, tick) for mode in everybody]
+        take_turns(model, runs, options, tick)
         found += rows(context, runs, options.steps)
         del runs
         mx.clear_cache()
@@ -107,25 +106,18 @@ def prompt(loaded: Loaded, context: int) -> list[int]:
     return (ids * -(-context // len(ids)))[:context]
 
 
-def _start(
-    model: Any, run: Run, mode: Mode, ids: Sequence[int], chunk: int, advance: Callable[[int], None]
-) -> None:
+def start(model: Any, mode: Mode, ids: Sequence[int], chunk: int, advance: Advance) -> Run:
+    """Read a prompt in chunks, as hosts do: without the output layer."""
     mx.clear_cache()
     mx.reset_peak_memory()
     before = mx.get_active_memory()
-    run.caches = mode.make()
-    read(model, run, ids, chunk, advance)
-    run.prefill_peak = mx.get_peak_memory() - before
-    run.cache_bytes = cache_bytes(run.caches).total
-
-
-def read(
-    model: Any, run: Run, ids: Sequence[int], chunk: int, advance: Callable[[int], None]
-) -> None:
-    """Read a prompt in chunks, as hosts do: without the output layer."""
+    run = Run(mode.name, mode.make())
     for part in chunks(ids, chunk):
         run.prefill_seconds += prefill(model, part, run.caches)
-        advance(len(part))
+        advance(f"read, {run.name}", len(part))
+    run.prefill_peak = mx.get_peak_memory() - before
+    run.cache_bytes = cache_bytes(run.caches).total
+    return run
 
 
 def take_turns(model: Any, runs: Sequence[Run], options: GenerateOptions, advance: Advance) -> None:

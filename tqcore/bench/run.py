@@ -107,7 +107,7 @@ def progress_of(title: str) -> Iterator[Advance]:
         task = progress.add_task(title, total=1.0)
 
         def advance(text: str, share: float) -> None:
-            progress.update(task, advance=share, **({"description": text} if text else {}))
+            progress.update(task, advance=share, description=text or None)
 
         yield advance
 

@@ -26,7 +26,9 @@ def _shapes(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _kernel_table(title: str, rows: Sequence[Row], by_processor: bool) -> Table:
-    bases = list(dict.fromkeys(base for row in rows for base in row.ratios))
+    known = {base for row in rows for base in row.ratios}
+    names = dict.fromkeys(row.name.partition("@")[0] for row in rows)  # dense ones come first
+    bases = [name for name in names if name in known]
 
     def ratio(row: Row, base: str) -> str:
         if base not in row.ratios:

@@ -148,7 +148,7 @@ def _runner(args: argparse.Namespace) -> Callable[[], Report]:
 
     line = benchmarks.command_line(_words(args))
     runner = getattr(benchmarks, f"run_{args.benchmark}")
-    return lambda: runner(chosen, line)  # type: ignore[no-any-return]
+    return lambda: runner(chosen, line)
 
 
 def _words(args: argparse.Namespace) -> list[str]:
