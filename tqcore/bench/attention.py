@@ -19,6 +19,7 @@ from tqcore.bench.lineup import layers_of, lineup, too_large
 from tqcore.bench.options import KernelOptions
 from tqcore.bench.row import Row, rows
 from tqcore.device import device_kind
+from tqcore.protocols import ScoreKernel
 
 LONGER = 3
 """Times that the longer chain is the shorter one, on a GPU."""
@@ -85,13 +86,14 @@ def reason_of(problem: Exception) -> str:
 
 def time_case(case: Case, built: Built, repeats: int, advance: Callable[[], None]) -> list[Row]:
     """Time a step of every contender in turns."""
+    kernels = {contender: kernel_of(case, contender) for contender in built}
     works = {
-        (contender, times): chain(case, contender, layers * times)
+        (contender, times): chain(case, contender, layers * times, kernels[contender])
         for contender, layers in built.items()
         for times in chains()
     }
     taken = take_turns(works, repeats, advance)
-    stored = {c: (layers[0].nbytes, kernel_of(case, c)) for c, layers in built.items()}
+    stored = {c: (layers[0].nbytes, name_of(kernels[c])) for c, layers in built.items()}
     return rows(case, {c: of_a_layer(c, len(ls), taken) for c, ls in built.items()}, stored)
 
 
@@ -100,7 +102,9 @@ def chains() -> tuple[int, ...]:
     return (1,) if device_kind() == "cpu" else (1, LONGER)
 
 
-def chain(case: Case, contender: Contender, layers: Sequence[Layer]) -> Work:
+def chain(
+    case: Case, contender: Contender, layers: Sequence[Layer], kernel: ScoreKernel | None
+) -> Work:
     """Return attention through all ``layers``, each layer's output the next one's query."""
     queries = case.queries(contender.dtype)
     attends: list[Attend] = [layer.attend for layer in layers]
@@ -111,7 +115,7 @@ def chain(case: Case, contender: Contender, layers: Sequence[Layer]) -> Work:
             x = attend(x)
         return x
 
-    lazy = all(layer.lazy for layer in layers)
+    lazy = all(layer.lazy for layer in layers) and (kernel is None or kernel.lazy)
     return Work(run, recorded=lazy and device_kind() != "cpu")
 
 
@@ -123,12 +127,19 @@ def of_a_layer(
     if not longer:
         return taken[contender, short].over(layers)
     difference = taken[contender, longer[0]] - taken[contender, short]
+    if difference.seconds <= 0:  # noise is larger than the layers: an upper bound is true at least
+        return taken[contender, longer[0]].over(longer[0] * layers)
     return difference.over((longer[0] - short) * layers)
 
 
-def kernel_of(case: Case, contender: Contender) -> str | None:
-    """Return the name of the kernel that serves, for a scheme of tqcore."""
+def kernel_of(case: Case, contender: Contender) -> ScoreKernel | None:
+    """Return the kernel that serves, for a scheme of tqcore."""
     if contender.kernel is None:
         return None
     shape = (case.batch, case.kv_heads, 1, case.head_dim)
     return contender.kernel(mx.zeros(shape, contender.dtype), case.gqa)
+
+
+def name_of(kernel: ScoreKernel | None) -> str | None:
+    """Return a kernel's name, or None."""
+    return kernel.name if kernel else None

@@ -8,6 +8,8 @@ from typing import Any
 import mlx.core as mx
 from attrs import frozen
 
+from tqcore.protocols import ScoreKernel
+
 Attend = Callable[[mx.array], mx.array]
 """Queries ``[B, Hq, 1, D]`` to outputs of the same shape and dtype."""
 
@@ -38,7 +40,7 @@ class Contender:
         dtype: of its queries.
         layer: keys and values ``[B, H, T, D]`` and the logits' factor to a filled layer.
         encode: keys and values to lazy arrays of what is stored; None where nothing is encoded.
-        kernel: keys and query heads a key/value head to the name of what serves; or None.
+        kernel: keys and query heads a key/value head to what serves; None for others' attention.
     """
 
     name: str
@@ -47,7 +49,7 @@ class Contender:
     dtype: mx.Dtype
     layer: Callable[[mx.array, mx.array, float], Layer]
     encode: Callable[[mx.array, mx.array], Any] | None = None
-    kernel: Callable[[mx.array, int], str] | None = None
+    kernel: Callable[[mx.array, int], ScoreKernel] | None = None
 
     @property
     def is_peer(self) -> bool:

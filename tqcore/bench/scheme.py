@@ -10,7 +10,7 @@ from tqcore.cache import QuantizedKVCache
 from tqcore.cache.encode import encode_pair
 from tqcore.codec import Codec, codec_for, side_spec
 from tqcore.device import device_kind
-from tqcore.protocols import Planes
+from tqcore.protocols import Planes, ScoreKernel
 from tqcore.select import KernelRequest, kernel_for
 from tqcore.spec import ShapeCtx
 
@@ -32,7 +32,7 @@ def scheme(asked: Asked, dtype: mx.Dtype) -> Contender:
     def encode(keys: mx.array, values: mx.array) -> tuple[Planes, Planes]:
         return encode_pair(keys, values, _codecs(asked, keys))
 
-    def kernel(keys: mx.array, gqa: int) -> str:
+    def kernel(keys: mx.array, gqa: int) -> ScoreKernel:
         key, value = _codecs(asked, keys)
         request = KernelRequest(
             device=device_kind(),
@@ -42,7 +42,7 @@ def scheme(asked: Asked, dtype: mx.Dtype) -> Contender:
             gqa=gqa,
             batch=keys.shape[0],
         )
-        return kernel_for(request).kernel.name
+        return kernel_for(request).kernel
 
     return Contender(asked.text, None, asked.bits, dtype, layer, encode, kernel)
 
