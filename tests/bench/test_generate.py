@@ -31,6 +31,7 @@ def test_a_row_a_context_and_cache(bench, tiny_llama, host):
         assert row["prefill_ratio"] == row["prefill"] / dense["prefill"]
         assert row["prefill_peak"] > row["cache_bytes"] > 0
         assert row["decode_peak"] > 0
+        assert row["decode_cpu_ratio"] > 0
         assert row["cache_bytes"] <= dense["cache_bytes"]
     assert f"mlx-{host}" in report["notes"][0]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import mlx.core as mx
@@ -60,13 +60,15 @@ def take_turns(
             if turn:
                 taken[key].append(times)
             advance()
-    return {
-        key: Times(
-            statistics.median(t.seconds for t in times),
-            statistics.median(t.cpu_seconds for t in times),
-        )
-        for key, times in taken.items()
-    }
+    return {key: median(times) for key, times in taken.items()}
+
+
+def median(times: Sequence[Times]) -> Times:
+    """Return the median of either clock."""
+    return Times(
+        statistics.median(each.seconds for each in times),
+        statistics.median(each.cpu_seconds for each in times),
+    )
 
 
 def once(work: Work) -> Times:

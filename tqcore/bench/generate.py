@@ -6,8 +6,6 @@ held before (the weights, the other caches) is not counted, the cache is.
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +14,7 @@ from attrs import define, field, frozen
 
 from tqcore.bench.attention import Advance
 from tqcore.bench.caches import Mode, modes
+from tqcore.bench.clock import Times, Work, median, once
 from tqcore.bench.contender import LeftOut
 from tqcore.bench.decode import decode
 from tqcore.bench.options import GenerateOptions
@@ -41,6 +40,7 @@ class GenerateRow:
         name: of the cache.
         prefill, decode: tokens a second; of decoding, the median turn's.
         prefill_ratio, decode_ratio: times faster than the dense cache.
+        decode_cpu_ratio: the same of decoding by the time of all processors.
         cache_bytes: what the caches hold after the prompt.
         prefill_peak, decode_peak: most bytes in use meanwhile, the caches included.
     """
@@ -51,6 +51,7 @@ class GenerateRow:
     decode: float
     prefill_ratio: float
     decode_ratio: float
+    decode_cpu_ratio: float
     cache_bytes: int
     prefill_peak: int
     decode_peak: int
@@ -66,7 +67,7 @@ class Run:
     prefill_peak: int = 0
     decode_peak: int = 0
     cache_bytes: int = 0
-    turns: list[float] = field(factory=list)
+    turns: list[Times] = field(factory=list)
 
 
 def measure(
@@ -127,18 +128,22 @@ def take_turns(model: Any, runs: Sequence[Run], options: GenerateOptions, advanc
         for run in runs:
             held = cache_bytes(run.caches).total
             mx.reset_peak_memory()
-            before, start = mx.get_active_memory(), time.perf_counter()
-            tokens[run.name] = decode(model, run.caches, tokens[run.name], options.steps)
-            seconds = time.perf_counter() - start
+            before = mx.get_active_memory()
+
+            def step(run: Run = run) -> None:
+                tokens[run.name] = decode(model, run.caches, tokens[run.name], options.steps)
+
+            times = once(Work(step))
             run.decode_peak = max(run.decode_peak, mx.get_peak_memory() - before + held)
             if turn:
-                run.turns.append(seconds)
+                run.turns.append(times)
             advance(f"decode, {run.name}", options.steps * STEP_COST)
 
 
 def rows(context: int, runs: Sequence[Run], steps: int) -> list[GenerateRow]:
     """Return a row a run; the first is the dense one."""
-    decodes = [steps / statistics.median(run.turns) for run in runs]
+    turns = [median(run.turns) for run in runs]
+    decodes = [steps / turn.seconds for turn in turns]
     prefills = [context / run.prefill_seconds for run in runs]
     return [
         GenerateRow(
@@ -148,9 +153,10 @@ def rows(context: int, runs: Sequence[Run], steps: int) -> list[GenerateRow]:
             decode=speed,
             prefill_ratio=read_speed / prefills[0],
             decode_ratio=speed / decodes[0],
+            decode_cpu_ratio=turns[0].cpu_seconds / turn.cpu_seconds,
             cache_bytes=run.cache_bytes,
             prefill_peak=run.prefill_peak,
             decode_peak=run.decode_peak,
         )
-        for run, speed, read_speed in zip(runs, decodes, prefills, strict=True)
+        for run, turn, speed, read_speed in zip(runs, turns, decodes, prefills, strict=True)
     ]

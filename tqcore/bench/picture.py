@@ -21,9 +21,11 @@ def draw(panels: Sequence[Panel], path: Path) -> None:
         axes.set(xlabel=panel.x, ylabel=panel.y, title=panel.title)
         ticks = sorted({x for points in panel.lines.values() for x, _ in points})
         axes.set_xscale("log")
-        if not panel.linear:
+        axes.xaxis.minorticks_off()
+        if panel.linear:
+            axes.set_ylim(bottom=0)
+        else:
             axes.set_yscale("log")
-        axes.minorticks_off()
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.grid(alpha=0.3)
         if place == 1:

@@ -27,7 +27,7 @@ class Table:
 
 @frozen
 class Panel:
-    """One set of axes, both logarithmic unless ``linear``: points ``(x, y)`` of every line."""
+    """One set of axes: points ``(x, y)`` of every line; y is logarithmic unless ``linear``."""
 
     title: str
     x: str

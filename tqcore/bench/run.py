@@ -35,7 +35,9 @@ def run_attention(options: KernelOptions, command: str) -> Report:
     with progress_of(f"attention on {where['device_name']}") as advance:
         rows, left_out = attention.measure(options, advance)
     layers = layers_of(options)
-    step = f"A step of {layers} layers on distinct buffers, one query a row; ms of one layer."
+    step = "One layer, one query a row."
+    if layers > 1:
+        step = f"A step of {layers} layers on distinct buffers, one query a row; ms of one layer."
     return Report(
         benchmark="attention",
         command=command,
@@ -74,7 +76,7 @@ def run_generate(options: GenerateOptions, command: str) -> Report:
     Raises:
         DemoError: no host is installed, or the model cannot be had.
     """
-    where = machine()
+    where, on_cpu = machine(), device_kind() == "cpu"
     host = pick_host(options.host, peers=False)
     console = Console(stderr=True)
     # hosts print while they load; stdout is for the results alone
@@ -84,7 +86,8 @@ def run_generate(options: GenerateOptions, command: str) -> Report:
             by_numpy = use_if_faster(loaded.model)
         with progress_of(f"generation on {where['device_name']}") as advance:
             rows, left_out = generate.measure(options, loaded, advance)
-    notes = [f"mlx-{host}; {TURNS} than the dense cache. Peaks are above what the weights take."]
+    ratios = f"{TURNS} than the dense cache{f'; {PROCESSORS}' if on_cpu else ''}."
+    notes = [f"{ratios} mlx-{host} runs the model. Peaks are above what the weights take."]
     if by_numpy:
         notes.append("numpy multiplied the weights, for every cache: MLX's own BLAS is slower.")
     return Report(
@@ -94,7 +97,7 @@ def run_generate(options: GenerateOptions, command: str) -> Report:
         notes=tuple(notes),
         rows=rows,
         left_out=left_out,
-        tables=generate_tables(rows),
+        tables=generate_tables(rows, by_processor=on_cpu),
         panels=generate_panels(rows),
     )
 

@@ -66,7 +66,7 @@ def kernel_panels(rows: Sequence[Row], what: str) -> list[Panel]:
     ]
 
 
-def generate_tables(rows: Sequence[GenerateRow]) -> list[Table]:
+def generate_tables(rows: Sequence[GenerateRow], by_processor: bool) -> list[Table]:
     """Return one table: a row a context and cache."""
     cells = [
         (
@@ -75,7 +75,7 @@ def generate_tables(rows: Sequence[GenerateRow]) -> list[Table]:
             f"{row.prefill:.1f}",
             times(row.prefill_ratio),
             f"{row.decode:.2f}",
-            times(row.decode_ratio),
+            times(row.decode_ratio) + (f" ({times(row.decode_cpu_ratio)})" if by_processor else ""),
             *(f"{x / 1e6:.1f}" for x in (row.cache_bytes, row.prefill_peak, row.decode_peak)),
         )
         for row in rows
@@ -91,7 +91,7 @@ def generate_panels(rows: Sequence[GenerateRow]) -> list[Panel]:
     peak = _lines(rows, lambda row: (row.context, max(row.prefill_peak, row.decode_peak) / 1e6))
     return [
         Panel("decoding", "tokens of context", "tokens a second", speed, linear=True),
-        Panel("peak memory above the weights", "tokens of context", "MB", peak),
+        Panel("peak memory above the weights", "tokens of context", "MB", peak, linear=True),
     ]
 
 
