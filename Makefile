@@ -14,8 +14,8 @@ help:
 	@echo "make test-fast  run the tests that need no model and build nothing"
 	@echo "make lint       ruff and mypy"
 	@echo "make format     let ruff rewrite what it can"
-	@echo "make bench      distortion over theory, and time encoding and attention here"
-	@echo "make bench-gpu  check every GPU kernel on this machine's GPU, and time a model's step"
+	@echo "make bench      distortion over theory; attention, encoding and a model timed here"
+	@echo "make bench-gpu  check every GPU kernel on this machine's GPU, and time each"
 	@echo "make kernels-full  every variant of the fused kernel on the Metal emulator (an hour)"
 
 demo: $(STAMP)
@@ -38,7 +38,9 @@ format: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/distortion.py
-	$(BIN)/python benchmarks/attention.py
+	$(BIN)/tqcore bench attention
+	$(BIN)/tqcore bench encode
+	$(BIN)/tqcore bench generate
 
 bench-gpu: $(STAMP)
 	$(BIN)/python benchmarks/gpu.py

@@ -1,4 +1,6 @@
-"""Peak memory of prefill and decode, dense and quantized, by MLX's own allocator.
+"""Peak memory without the time of a prompt: caches filled at once, by MLX's own allocator.
+
+`tqcore bench generate` measures a real prompt; this reaches lengths that a CPU would not.
 
     python benchmarks/memory.py --plot docs/memory.png --json memory.json
     python benchmarks/memory.py --model mlx-community/Qwen3-4B-4bit --tokens 4096 32768

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tqcore.cli._arguments import positive
 from tqcore.cli._output import PIPED_WIDTH, add_json_flag, print_json
 
 
@@ -80,10 +81,3 @@ def widths(text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: expected widths like 4,3.5,3") from None
-
-
-def positive(text: str) -> int:
-    """Parse a whole number of 1 or more."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number of 1 or more")
-    return int(text)

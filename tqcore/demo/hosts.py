@@ -57,7 +57,7 @@ class Loaded:
         other = sorted({type(c).__name__ for c in caches} - {"KVCache"})
         if other:
             raise DemoError(
-                f"this model uses {', '.join(other)}: the demo compares models whose layers "
+                f"this model uses {', '.join(other)}: what is compared are models whose layers "
                 "all keep their keys and values; `tqcore generate` runs the others too"
             )
         return caches
