@@ -17,12 +17,12 @@ from rich.console import Console
 
 from tqcore import make_caches
 from tqcore.cli._output import print_table
-from tqcore.demo import numpy_matmul
-from tqcore.demo.hosts import Loaded, load
-from tqcore.demo.progress import bars
-from tqcore.demo.quality import Quality, evaluate
 from tqcore.demo.smollm2 import ensure_model
-from tqcore.demo.text import manual, read
+from tqcore.measure import numpy_matmul
+from tqcore.measure.hosts import Loaded, load
+from tqcore.measure.progress import bars
+from tqcore.measure.quality import Quality, evaluate
+from tqcore.measure.text import manual, read
 
 HALF = 512
 

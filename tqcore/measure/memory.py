@@ -8,7 +8,7 @@ import mlx.core as mx
 from attrs import frozen
 from mlx.utils import tree_flatten
 
-from tqcore.demo.forward import Caches
+from tqcore.measure.forward import Caches
 
 
 @frozen
@@ -41,6 +41,11 @@ class CacheBytes:
     def of(self, layers: tuple[int, ...]) -> int:
         """Return the bytes of ``layers``."""
         return sum(self.layers[i] for i in layers)
+
+    def total_in_fp16(self, fp16: CacheBytes) -> int:
+        """Return the bytes of all layers, with what is dense in it as an ``fp16`` cache has it."""
+        dense = set(range(len(self.layers))) - set(self.quantized)
+        return self.in_quantized + fp16.of(tuple(dense))
 
 
 def is_quantized(cache: Any) -> bool:
