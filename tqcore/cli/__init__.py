@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "schemes": "list the schemes that --kv-quant-scheme takes",
     "explain": "show what a scheme stores, what it costs and which kernel serves it",
     "plugins": "list plugins, what they provide and why one failed",
+    "report": "measure quality, bytes, speed and memory of caches, with figures",
     "demo": "compare schemes on a small real model, offline once fetched",
 }
 """Subcommands and their one-line help; the module is ``tqcore.cli.<name>``, a dash in it _."""

@@ -50,6 +50,12 @@ class Loaded:
         ids = getattr(self.tokenizer, "eos_token_ids", None) or self.tokenizer.eos_token_id
         return frozenset([ids] if isinstance(ids, int) else ids)
 
+    @property
+    def start_tokens(self) -> tuple[int, ...]:
+        """The id that every text must start with, where the tokenizer sets one by itself."""
+        start = getattr(self.tokenizer, "bos_token_id", None)
+        return (start,) if start is not None and start in self.tokenizer.encode("") else ()
+
     def dense_caches(self) -> Caches:
         """Return fresh dense caches.
 
