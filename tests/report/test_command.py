@@ -82,7 +82,9 @@ def test_every_cache_but_dense_differs_and_fewer_bits_differ_more(finished):
 def test_an_affine_cache_counts_as_in_an_fp16_model(finished):
     by_name = {cache["name"]: cache for cache in finished.report["caches"]}
     vector = 64 * 4 // 8 + 2 + 2  # codes, scale, bias
-    assert by_name["mlx-lm affine 4"]["bytes_per_token"] == 4 * 2 * 2 * vector  # layers, sides, heads
+    assert (
+        by_name["mlx-lm affine 4"]["bytes_per_token"] == 4 * 2 * 2 * vector
+    )  # layers, sides, heads
 
 
 def test_ours_is_judged_beside_the_peer_of_its_bytes(finished):

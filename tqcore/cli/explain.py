@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tqcore.cli._arguments import positive
 from tqcore.cli._output import add_json_flag, print_json
 
 DTYPES = ("float16", "bfloat16", "float32")
@@ -23,18 +24,18 @@ def add_parser(subparsers: Any) -> None:
     widths.add_argument("--key-bits", type=float, help="as --kv-key-bits")
     widths.add_argument("--value-bits", type=float, help="as --kv-value-bits")
     shapes = parser.add_argument_group("the model")
-    shapes.add_argument("--head-dim", type=_positive, default=128, metavar="D")
-    shapes.add_argument("--value-dim", type=_positive, metavar="D", help="default: --head-dim")
-    shapes.add_argument("--kv-heads", type=_positive, default=8, metavar="N")
-    shapes.add_argument("--q-heads", type=_positive, default=32, metavar="N")
-    shapes.add_argument("--layers", type=_positive, default=32, metavar="N")
+    shapes.add_argument("--head-dim", type=positive, default=128, metavar="D")
+    shapes.add_argument("--value-dim", type=positive, metavar="D", help="default: --head-dim")
+    shapes.add_argument("--kv-heads", type=positive, default=8, metavar="N")
+    shapes.add_argument("--q-heads", type=positive, default=32, metavar="N")
+    shapes.add_argument("--layers", type=positive, default=32, metavar="N")
     shapes.add_argument(
         "--layer", type=int, default=0, metavar="I", help="the layer whose parts are shown"
     )
     call = parser.add_argument_group("the attention call")
     call.add_argument("--dtype", choices=DTYPES, default="float16")
     call.add_argument("--device", choices=("auto", "cpu", "metal", "cuda"), default="auto")
-    call.add_argument("--q-len", type=_positive, default=1, metavar="L")
+    call.add_argument("--q-len", type=positive, default=1, metavar="L")
     call.add_argument("--mask", choices=("none", "causal", "array"), default="none")
     add_json_flag(parser)
 
@@ -52,10 +53,3 @@ def run(args: argparse.Namespace) -> int:
     else:
         _explanation.show(described)
     return 0
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text}: expected a count of at least 1")
-    return number

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tqcore.cli._arguments import counts, positive, widths
 from tqcore.cli._output import add_json_flag, print_json, print_table
-from tqcore.cli.demo import positive, widths
 
 
 def add_parser(subparsers: Any) -> None:
@@ -106,8 +106,3 @@ def run(args: argparse.Namespace) -> int:
         print(f"note: {note}")
     print("written:", *files, sep="\n  ")
     return 0
-
-
-def counts(text: str) -> tuple[int, ...]:
-    """Parse ``512,1024``."""
-    return tuple(sorted({positive(part) for part in text.split(",")}))

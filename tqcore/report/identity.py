@@ -38,7 +38,7 @@ def model_identity(model: str) -> str:
     return f"{folder.resolve().name} {digest.hexdigest()[:16]}"
 
 
-def run_identity(model: str, host: Host, text_digest: str, numpy_matmul: bool) -> dict[str, Any]:
+def run_identity(model: str, host: Host, text_digest: str) -> dict[str, Any]:
     """Return everything that all cells of a run depend on."""
     return {
         "model": model_identity(model),
@@ -46,7 +46,6 @@ def run_identity(model: str, host: Host, text_digest: str, numpy_matmul: bool) -
         "text": text_digest,
         "versions": versions(),
         "device": device(),
-        "numpy_matmul": numpy_matmul,
     }
 
 

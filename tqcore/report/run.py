@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from attrs import evolve
 from rich.console import Console
 from rich.progress import Progress
 
@@ -56,22 +57,23 @@ def run_report(options: Options, console: Console) -> tuple[Report, list[Path]]:
         who, left_out = contenders(loaded, schemes, options.bits, options.peers)
         progress.update(loading, total=1, completed=1)
 
-        cells = Cells(folder / "cells", run_identity(model, host, corpus.digest, by_numpy))
+        cells = Cells(folder / "cells", run_identity(model, host, corpus.digest))
+        timed = evolve(cells, run={**cells.run, "numpy_matmul": by_numpy})
         _diverge(options, loaded, cells, who, corpus, starts, progress)
         _attend(options, loaded, cells, who, corpus, starts[0], progress)
-        _retrieve(options, loaded, cells, who, corpus, progress)
+        _retrieve(options, loaded, timed, who, corpus, progress)
         report = Report(
             model=Path(model).name,
             host=host,
             text=corpus.name,
-            device=device(),
+            device=f"{device()}{', weights multiplied by numpy' if by_numpy else ''}",
             versions=versions(),
             context=options.context,
             windows=len(starts),
             load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
             processors=os.cpu_count() or 1,
             notes=(*notes, *left_out),
-            caches=summarize(cells, who, starts, options),
+            caches=summarize(cells, timed, who, starts, options),
         )
         return report, write(report, folder)
 

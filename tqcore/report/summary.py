@@ -30,16 +30,28 @@ class _Measured:
 
 
 def summarize(
-    cells: Cells, contenders: Sequence[Contender], starts: Sequence[int], options: Options
+    cells: Cells,
+    timed: Cells,
+    contenders: Sequence[Contender],
+    starts: Sequence[int],
+    options: Options,
 ) -> tuple[CacheResult, ...]:
-    """Return a row a contender, whose cells must all be finished."""
-    measured = [_measured(cells, each, starts, options) for each in contenders]
+    """Return a row a contender, whose cells must all be finished.
+
+    Args:
+        cells: what does not depend on speed.
+        timed: pass-key readings.
+        contenders: dense first.
+        starts: of the windows.
+        options: what was asked for.
+    """
+    measured = [_measured(cells, timed, each, starts, options) for each in contenders]
     peers = [each for each in measured if each.row.family == PEER]
     return tuple(evolve(each.row, against_peer=_against(each, peers)) for each in measured)
 
 
 def _measured(
-    cells: Cells, contender: Contender, starts: Sequence[int], options: Options
+    cells: Cells, timed: Cells, contender: Contender, starts: Sequence[int], options: Options
 ) -> _Measured:
     windows = [_there(window_of(cells, contender, s, options.context)) for s in starts]
     kl = [window["kl"] for window in windows]
@@ -62,7 +74,7 @@ def _measured(
             _there(errors_of(cells, contender, starts[0], options.context))["errors"]
         ),
         readings=tuple(
-            Reading(length, depth, **_there(reading_of(cells, contender, length, depth)))
+            Reading(length, depth, **_there(reading_of(timed, contender, length, depth)))
             for length in options.prompt_lengths
             for depth in options.places
         ),
