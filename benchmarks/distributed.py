@@ -29,7 +29,7 @@ def work(args: argparse.Namespace) -> None:
     from mlx_lm.utils import sharded_load
 
     import tqcore
-    from tqcore.demo.text import manual
+    from tqcore.measure.text import manual
 
     group = mx.distributed.init()
     model, tokenizer = sharded_load(args.model)

@@ -8,9 +8,9 @@ import pytest
 from tqcore.bench import generate
 from tqcore.bench.decode import decode
 from tqcore.bench.model import load_model
-from tqcore.demo.forward import prefill
-from tqcore.demo.greedy import generate as greedy
-from tqcore.demo.progress import silent
+from tqcore.measure.forward import prefill
+from tqcore.measure.greedy import generate as greedy
+from tqcore.measure.progress import silent
 
 pytest.importorskip("mlx_lm")
 pytest.importorskip("mlx_vlm")

@@ -41,8 +41,11 @@ def test_no_array_library_is_imported(command):
     assert loaded(COMMANDS[command], *HEAVY) == set()
 
 
-def test_a_mistyped_scheme_is_refused_before_anything_heavy_is_imported():
-    code = "from tqcore.cli import main; assert main(['explain', 'turbquant']) == 2"
+@pytest.mark.parametrize(
+    "command", [("explain", "turbquant"), ("report", "--schemes", "turbquant")]
+)
+def test_a_mistyped_scheme_is_refused_before_anything_heavy_is_imported(command):
+    code = f"from tqcore.cli import main; assert main({command!r}) == 2"
     assert "numpy" not in loaded(code, *HEAVY)
 
 

@@ -11,15 +11,15 @@ from rich.console import Console
 
 from tqcore.cli import demo as command
 from tqcore.cli import main
-from tqcore.demo.errors import DemoError
-from tqcore.demo.greedy import Generation
-from tqcore.demo.hosts import pick_host
-from tqcore.demo.memory import CacheBytes
 from tqcore.demo.plan import Options
-from tqcore.demo.quality import Quality
 from tqcore.demo.result import Result
 from tqcore.demo.table import show
 from tqcore.errors import UnknownNameError, WidthError
+from tqcore.measure.errors import MeasureError
+from tqcore.measure.greedy import Generation
+from tqcore.measure.hosts import pick_host
+from tqcore.measure.memory import CacheBytes
+from tqcore.measure.quality import Quality
 
 KEYS = {
     "name", "scheme", "key_bits", "value_bits", "layers", "quantized_layers", "tokens",
@@ -114,7 +114,7 @@ def test_mistakes_are_found_before_a_model_is_fetched(monkeypatch, capsys):
 
 
 def test_the_peers_need_mlx_vlm():
-    with pytest.raises(DemoError, match="--host lm"):
+    with pytest.raises(MeasureError, match="--host lm"):
         pick_host("lm", peers=True)
 
 

@@ -12,7 +12,7 @@ from tqcore.demo import gguf
 from tqcore.demo.download import download, installer
 from tqcore.demo.errors import ModelFetchError
 from tqcore.demo.gguf import FILE_NAME, PACKAGE, find_gguf
-from tqcore.demo.progress import silent
+from tqcore.measure.progress import silent
 
 CONTENT = bytes(range(256)) * 4096
 

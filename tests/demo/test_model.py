@@ -8,10 +8,10 @@ from pathlib import Path
 import mlx.core as mx
 import pytest
 
-from tqcore.demo.greedy import generate
-from tqcore.demo.hosts import load
-from tqcore.demo.quality import evaluate
-from tqcore.demo.text import passage
+from tqcore.measure.greedy import generate
+from tqcore.measure.hosts import load
+from tqcore.measure.quality import evaluate
+from tqcore.measure.text import passage
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ def test_it_predicts_prose(smollm2):
 
 
 def test_it_would_not_with_the_rows_of_the_gguf(smollm2_dir: Path):
-    from tqcore.demo.numpy_matmul import use_if_faster
+    from tqcore.measure.numpy_matmul import use_if_faster
 
     wrong = load(smollm2_dir, "lm")
     for layer in wrong.model.layers:

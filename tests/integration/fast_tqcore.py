@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from tqcore.cli import main
-from tqcore.demo import numpy_matmul
+from tqcore.measure import numpy_matmul
 
 
 def speed_up(module: Any) -> None:

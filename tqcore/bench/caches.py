@@ -11,10 +11,10 @@ from tqcore.bench.contender import LeftOut
 from tqcore.bench.options import GenerateOptions
 from tqcore.bench.peers import AFFINE, AFFINE_BITS, TURBOQUANT, group_size
 from tqcore.cache import make_caches
-from tqcore.demo.forward import Caches, logits
-from tqcore.demo.hosts import Loaded
 from tqcore.demo.plan import quantized_layers
 from tqcore.errors import OptionError
+from tqcore.measure.forward import Caches, logits
+from tqcore.measure.hosts import Loaded
 
 
 @frozen

@@ -6,7 +6,7 @@ from typing import Any
 
 import mlx.core as mx
 
-from tqcore.demo.forward import Caches
+from tqcore.measure.forward import Caches
 
 
 def decode(model: Any, caches: Caches, token: mx.array, steps: int) -> mx.array:

@@ -18,10 +18,10 @@ from tqcore.bench.clock import Times, Work, median, once
 from tqcore.bench.contender import LeftOut
 from tqcore.bench.decode import decode
 from tqcore.bench.options import GenerateOptions
-from tqcore.demo.forward import Caches, chunks, language_model, prefill
-from tqcore.demo.hosts import Loaded
-from tqcore.demo.memory import cache_bytes
 from tqcore.device import device_kind
+from tqcore.measure.forward import Caches, chunks, language_model, prefill
+from tqcore.measure.hosts import Loaded
+from tqcore.measure.memory import cache_bytes
 
 CONTEXTS = {"cpu": (512, 1024), "metal": (1024, 4096), "cuda": (1024, 4096, 16384)}
 CHUNKS = {"cpu": 256, "metal": 2048, "cuda": 2048}

@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.progress import Progress
 
 from tqcore.demo.errors import DemoError
-from tqcore.demo.forward import language_model
-from tqcore.demo.hosts import Host, Loaded, load
 from tqcore.demo.smollm2 import ensure_model
+from tqcore.measure.forward import language_model
+from tqcore.measure.hosts import Host, Loaded, load
 
 
 def load_model(name: str | None, host: Host, progress: Progress) -> Loaded:

@@ -19,10 +19,10 @@ from tqcore.bench.model import load_model
 from tqcore.bench.options import GenerateOptions, KernelOptions
 from tqcore.bench.report import Report
 from tqcore.bench.shown import generate_panels, generate_tables, kernel_panels, kernel_tables
-from tqcore.demo.hosts import pick_host
-from tqcore.demo.numpy_matmul import use_if_faster
-from tqcore.demo.progress import bars
 from tqcore.device import device_kind
+from tqcore.measure.hosts import pick_host
+from tqcore.measure.numpy_matmul import use_if_faster
+from tqcore.measure.progress import bars
 from tqcore.select import KERNEL_VARIABLE
 
 TURNS = "Contenders took turns in one process; times are medians, ratios are times faster"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tqcore.cli._arguments import positive
+from tqcore.cli._arguments import positive, widths
 from tqcore.cli._output import PIPED_WIDTH, add_json_flag, print_json
 
 
@@ -73,11 +73,3 @@ def run(args: argparse.Namespace) -> int:
     else:
         show(results, Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False))
     return 0
-
-
-def widths(text: str) -> tuple[float, ...]:
-    """Parse ``4,3.5``."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected widths like 4,3.5,3") from None

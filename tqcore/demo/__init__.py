@@ -4,7 +4,5 @@
 each costs and what it changes. Importing this package imports nothing heavy; the parts:
 
 - ``smollm2``: the model as a directory, built once and cached (from ``gguf``, ``convert``).
-- ``text``: long prose that ships with CPython.
-- ``quality``, ``greedy``: measuring, for any model and any list of caches.
-- ``runs``, ``table``: the demo itself.
+- ``prompt``, ``plan``, ``runs``, ``table``: the demo itself, over what ``tqcore.measure`` measures.
 """

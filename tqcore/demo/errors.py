@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tqcore.errors import TqcoreError
+from tqcore.measure.errors import MeasureError
 
 
-class DemoError(TqcoreError, RuntimeError):
+class DemoError(MeasureError):
     """The demo cannot run as asked."""
 
 

@@ -7,14 +7,11 @@ from pathlib import Path
 from attrs import field, frozen
 from attrs import validators as v
 
-from tqcore.demo.forward import Caches
-from tqcore.demo.hosts import Loaded
+from tqcore.measure.forward import Caches
+from tqcore.measure.hosts import DENSE, PEER, Loaded
 from tqcore.schemestring import choose
 from tqcore.spec import ShapeCtx
 from tqcore.widths import Widths
-
-DENSE = "dense"
-PEER = "mlx-vlm turboquant"
 
 
 @frozen

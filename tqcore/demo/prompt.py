@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tqcore.demo.errors import DemoError
-from tqcore.demo.hosts import Loaded
-from tqcore.demo.text import passage
+from tqcore.measure.hosts import Loaded
+from tqcore.measure.text import passage
 
 QUESTION = "What is this passage about? Answer in one sentence."
 QUESTION_ABOUT_A_FILE = "What is the passage about? Answer in two sentences."

@@ -6,9 +6,9 @@ from typing import Any
 
 from attrs import frozen
 
-from tqcore.demo.greedy import Generation
-from tqcore.demo.memory import CacheBytes
-from tqcore.demo.quality import Quality
+from tqcore.measure.greedy import Generation
+from tqcore.measure.memory import CacheBytes
+from tqcore.measure.quality import Quality
 
 
 @frozen(eq=False)
@@ -40,9 +40,7 @@ class Result:
     @property
     def cache_bytes(self) -> int:
         """Bytes of all layers; those left dense count two bytes a value, as in an fp16 model."""
-        memory = self.quality.memory
-        dense = set(range(len(memory.layers))) - set(memory.quantized)
-        return memory.in_quantized + self.fp16.of(tuple(dense))
+        return self.quality.memory.total_in_fp16(self.fp16)
 
     @property
     def bytes_per_token(self) -> float:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import Progress
 
-from tqcore.demo import numpy_matmul
-from tqcore.demo.greedy import generate
-from tqcore.demo.hosts import Loaded, load, pick_host
-from tqcore.demo.memory import as_fp16
 from tqcore.demo.plan import Options, Run, plan
-from tqcore.demo.progress import bars
 from tqcore.demo.prompt import build_prompt
-from tqcore.demo.quality import evaluate
 from tqcore.demo.result import Result
 from tqcore.demo.smollm2 import ensure_model
+from tqcore.measure import numpy_matmul
+from tqcore.measure.greedy import generate
+from tqcore.measure.hosts import Loaded, load, pick_host
+from tqcore.measure.memory import as_fp16
+from tqcore.measure.progress import bars
+from tqcore.measure.quality import evaluate
 
 _JUDGED_SHARE = 3
 """One token in three of the prompt is judged: the end of the passage, and the question."""

@@ -16,7 +16,7 @@ from rich.progress import Progress
 from tqcore.demo.convert import convert
 from tqcore.demo.errors import DemoError
 from tqcore.demo.gguf import REQUIREMENT, SHA256, find_gguf
-from tqcore.demo.progress import silent
+from tqcore.measure.progress import silent
 from tqcore.places import cache_dir
 
 FORMAT = 1

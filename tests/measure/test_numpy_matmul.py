@@ -4,8 +4,8 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from tests.demo.tiny import ids, tiny_model
-from tqcore.demo import numpy_matmul
+from tests.measure.tiny import ids, tiny_model
+from tqcore.measure import numpy_matmul
 
 pytest.importorskip("mlx_lm")
 

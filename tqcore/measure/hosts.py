@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
 from attrs import frozen
 
-from tqcore.demo.errors import DemoError
-from tqcore.demo.forward import Caches, language_model
+from tqcore.measure.errors import MeasureError
+from tqcore.measure.forward import Caches, language_model
 
 Host = Literal["vlm", "lm"]
+DENSE = "dense"
+PEER = "mlx-vlm turboquant"
+_HUB = re.compile(r"[\w.-]+/[\w.-]+$")
 _PACKAGES: dict[Host, str] = {"vlm": "mlx_vlm", "lm": "mlx_lm"}
 
 
@@ -46,21 +50,33 @@ class Loaded:
         ids = getattr(self.tokenizer, "eos_token_ids", None) or self.tokenizer.eos_token_id
         return frozenset([ids] if isinstance(ids, int) else ids)
 
+    @property
+    def start_tokens(self) -> tuple[int, ...]:
+        """The id that every text must start with, where the tokenizer sets one by itself."""
+        start = getattr(self.tokenizer, "bos_token_id", None)
+        return (start,) if start is not None and start in self.tokenizer.encode("") else ()
+
     def dense_caches(self) -> Caches:
         """Return fresh dense caches.
 
         Raises:
-            DemoError: a layer keeps something other than all keys and values.
+            MeasureError: a layer keeps something other than all keys and values.
         """
         module = importlib.import_module(f"{_PACKAGES[self.host]}.models.cache")
         caches: Caches = module.make_prompt_cache(self.model)
         other = sorted({type(c).__name__ for c in caches} - {"KVCache"})
         if other:
-            raise DemoError(
-                f"this model uses {', '.join(other)}: what is compared are models whose layers "
+            raise MeasureError(
+                f"this model uses {', '.join(other)}: what is measured are models whose layers "
                 "all keep their keys and values; `tqcore generate` runs the others too"
             )
         return caches
+
+    def affine_caches(self, bits: int, group_size: int) -> Caches:
+        """Return the host's own caches of affine quantization, mlx-lm's, in every layer."""
+        module = importlib.import_module(f"{_PACKAGES[self.host]}.models.cache")
+        affine = module.QuantizedKVCache
+        return [affine(group_size=group_size, bits=bits) for _ in self.dense_caches()]
 
     def peer_caches(self, bits: float, quantized: Collection[int]) -> Caches:
         """Return mlx-vlm's TurboQuant caches in the layers ``quantized``, dense ones elsewhere."""
@@ -75,28 +91,37 @@ def pick_host(asked: str | None, peers: bool) -> Host:
     """Return the host to use: the one asked for, else mlx-vlm, else mlx-lm.
 
     Raises:
-        DemoError: it is not installed, or cannot show the peers.
+        MeasureError: it is not installed, or cannot show the peers.
     """
     if peers and asked == "lm":
-        raise DemoError("--peers runs mlx-vlm's own caches, which --host lm cannot: drop one")
+        raise MeasureError("--peers runs mlx-vlm's own caches, which --host lm cannot: drop one")
     order: tuple[Host, ...] = ("vlm",) if peers or asked == "vlm" else ("vlm", "lm")
     order = ("lm",) if asked == "lm" else order
     for host in order:
         if importlib.util.find_spec(_PACKAGES[host]) is not None:
             return host
     names = " or ".join(_PACKAGES[host].replace("_", "-") for host in order)
-    raise DemoError(f"the demo needs {names}: pip install {_PACKAGES[order[0]].replace('_', '-')}")
+    raise MeasureError(f"no host to run a model: pip install {names}")
 
 
-def load(path: Path, host: Host) -> Loaded:
-    """Load the model directory ``path``.
+def load(model: str | Path, host: Host) -> Loaded:
+    """Load a model directory, or a model of the Hugging Face hub as ``owner/name``.
 
     Raises:
-        DemoError: the folder is not there.
+        MeasureError: no such folder, or the host cannot load it.
     """
-    if not (path / "config.json").is_file():
-        raise DemoError(f"model {path}: no model directory (a folder with config.json) is there")
-    model, processor = importlib.import_module(_PACKAGES[host]).load(str(path))[:2]
+    folder = Path(model)
+    if not (folder / "config.json").is_file() and (folder.exists() or not _HUB.match(str(model))):
+        raise MeasureError(
+            f"model {model}: no model directory (a folder with config.json) is there"
+        )
+    try:
+        found, processor = importlib.import_module(_PACKAGES[host]).load(str(model))[:2]
+    except (OSError, ValueError) as error:  # no such model, no network, or unknown to the host
+        raise MeasureError(
+            f"model {model} cannot be loaded by {_PACKAGES[host].replace('_', '-')}: {error}; "
+            "name a folder, or try the other --host"
+        ) from error
     # mlx-vlm gives a processor, which holds the tokenizer when the model sees images
     tokenizer = getattr(processor, "tokenizer", processor) if host == "vlm" else processor
-    return Loaded(host, language_model(model), tokenizer)
+    return Loaded(host, language_model(found), tokenizer)

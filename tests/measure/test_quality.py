@@ -4,12 +4,12 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
-from tests.demo.tiny import ids, tiny_model
-from tqcore.demo.errors import DemoError
-from tqcore.demo.forward import chunks
-from tqcore.demo.greedy import generate
-from tqcore.demo.memory import as_fp16
-from tqcore.demo.quality import evaluate, judge, log_softmax
+from tests.measure.tiny import ids, tiny_model
+from tqcore.measure.errors import MeasureError
+from tqcore.measure.forward import chunks
+from tqcore.measure.greedy import generate
+from tqcore.measure.memory import as_fp16
+from tqcore.measure.quality import evaluate, judge, log_softmax
 
 cache_module = pytest.importorskip("mlx_lm.models.cache")
 
@@ -89,9 +89,9 @@ def test_progress_counts_every_token(model):
 
 
 def test_too_little_is_an_error(model):
-    with pytest.raises(DemoError):
+    with pytest.raises(MeasureError):
         evaluate(model, {"a": dense()}, ids(3), ids(1))
-    with pytest.raises(DemoError):
+    with pytest.raises(MeasureError):
         evaluate(model, {}, ids(3), ids(5))
 
 

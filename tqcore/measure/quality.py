@@ -17,9 +17,9 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from tqcore.demo.errors import DemoError
-from tqcore.demo.forward import Caches, chunks, language_model, logits, prefill
-from tqcore.demo.memory import CacheBytes, cache_bytes
+from tqcore.measure.errors import MeasureError
+from tqcore.measure.forward import Caches, chunks, language_model, logits, prefill
+from tqcore.measure.memory import CacheBytes, cache_bytes
 
 
 @frozen(eq=False)
@@ -90,10 +90,10 @@ def evaluate(
         advance: called with a run's name and the tokens it has read since the last call.
 
     Raises:
-        DemoError: fewer than two tokens of continuation, or no runs.
+        MeasureError: fewer than two tokens of continuation, or no runs.
     """
     if len(continuation) < 2 or not runs:
-        raise DemoError("an evaluation takes one run or more and two tokens of continuation")
+        raise MeasureError("an evaluation takes one run or more and two tokens of continuation")
     model = language_model(model)
     prefill_seconds = dict.fromkeys(runs, 0.0)
     for name, caches in runs.items():

@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 from attrs import frozen
 
-from tqcore.demo.forward import Caches, language_model, logits
+from tqcore.measure.forward import Caches, language_model, logits
 
 
 @frozen

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tqcore.demo.errors import DemoError
+from tqcore.measure.errors import MeasureError
 
 CHAPTERS = (
     "import",
@@ -49,7 +49,7 @@ def passage(encode: Encode, n_tokens: int, start: int = 0, path: Path | None = N
         path: a UTF-8 text file to read instead of the manual.
 
     Raises:
-        DemoError: the text is shorter than that, or the file cannot be read.
+        MeasureError: the text is shorter than that, or the file cannot be read.
     """
     text = manual() if path is None else read(path)
     end = start + n_tokens
@@ -59,7 +59,7 @@ def passage(encode: Encode, n_tokens: int, start: int = 0, path: Path | None = N
         ids = encode(text)
     if len(ids) < end:
         source = "Python's manual" if path is None else str(path)
-        raise DemoError(
+        raise MeasureError(
             f"{end} tokens asked for, but {source} has {len(ids)}: "
             "ask for fewer, or name a longer file with --text"
         )
@@ -70,12 +70,12 @@ def read(path: Path) -> str:
     """Return the text of a file.
 
     Raises:
-        DemoError: it cannot be read, or is not UTF-8.
+        MeasureError: it cannot be read, or is not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise DemoError(f"text file {path} cannot be read: {error}") from error
+        raise MeasureError(f"text file {path} cannot be read: {error}") from error
 
 
 def manual() -> str:

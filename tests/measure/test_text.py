@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tqcore.demo.errors import DemoError
-from tqcore.demo.text import manual, paragraphs, passage
+from tqcore.measure.errors import MeasureError
+from tqcore.measure.text import manual, paragraphs, passage
 
 
 def encode(text: str) -> list[int]:
@@ -37,13 +37,13 @@ def test_a_file_is_read_instead(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("abc", encoding="utf-8")
     assert passage(encode, 3, path=path) == [97, 98, 99]
-    with pytest.raises(DemoError, match=r"4 tokens asked for.*has 3.*--text"):
+    with pytest.raises(MeasureError, match=r"4 tokens asked for.*has 3.*--text"):
         passage(encode, 4, path=path)
     path.write_bytes(b"\xff")
-    with pytest.raises(DemoError, match="cannot be read"):
+    with pytest.raises(MeasureError, match="cannot be read"):
         passage(encode, 1, path=path)
 
 
 def test_more_than_the_manual_has_is_an_error():
-    with pytest.raises(DemoError, match="Python's manual has"):
+    with pytest.raises(MeasureError, match="Python's manual has"):
         passage(encode, 10**9)
