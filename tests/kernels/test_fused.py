@@ -13,7 +13,7 @@ from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec, codec_for
 from tqcore.protocols import EncodedSegment, EncodingKernel, RotatingKernel
 from tqcore.registry import registry
-from tqcore.select import EncodeRequest, KernelRequest, kernels, select, select_encoder
+from tqcore.select import EncodeRequest, KernelRequest, select, select_encoder
 from tqcore.spec import CodecSpec
 from tqmetal import decode, fused, probe
 from tqmetal.fused import CudaFusedKernel, MetalFusedKernel
