@@ -44,6 +44,10 @@ FLIPS = 0.01
 """Share of the codes that rounding may put on the other side of a boundary."""
 
 TOKENS = 13
+
+ATTENDED = 300
+"""Tokens to attend to by ``decode``: its loop over a split runs more than once, and ends early."""
+
 BATCH, HEADS = 2, 2
 
 log = logging.getLogger("tqcore.kernels")
@@ -101,26 +105,30 @@ def probe_decode(backend: Backend, request: KernelRequest) -> None:
     Raises:
         RuntimeError: the results differ, or the kernel does not compile or run.
     """
-    probe_attend(functools.partial(attend_unrotated, launches(backend)), request, CLOSE)
+    attend = functools.partial(attend_unrotated, launches(backend))
+    probe_attend(attend, request, CLOSE, ATTENDED)
 
 
-def probe_attend(attend: Callable[..., Partial], request: KernelRequest, close: float) -> None:
+def probe_attend(
+    attend: Callable[..., Partial], request: KernelRequest, close: float, tokens: int = TOKENS
+) -> None:
     """Attend to random rows, strided as a cache's are, and compare with the portable kernel.
 
     Args:
         attend: as ``decode.attend_unrotated`` with its first argument filled in.
         request: what is asked.
         close: tolerance, of the largest value.
+        tokens: to attend to.
 
     Raises:
         RuntimeError: the results differ, or the kernel does not compile or run.
     """
     (key, key_side), (value, value_side) = _codec(request.key), _codec(request.value)
-    planes = _rows(key, 21), _rows(value, 22)
+    planes = _rows(key, 21, tokens), _rows(value, 22, tokens)
     rng = np.random.default_rng(23)
     shape = (BATCH, HEADS * request.gqa, request.q_len, key.dim)
     q = mx.array(rng.standard_normal(shape, dtype=np.float32)).astype(getattr(mx, request.dtype))
-    mask = _mask(request, rng)
+    mask = _mask(request, tokens, rng)
     options: dict[str, Any] = {"scale": 0.1, "softcap": 3.0 if request.softcap else None}
     segment, sides = EncodedSegment(*planes, key, value), (key_side, value_side)
     came = attend(q, segment, sides, mask, parts=2, **options)
@@ -155,12 +163,12 @@ def probe_encode(backend: Backend, request: EncodeRequest) -> None:
             raise RuntimeError(f"{wrong:.1%} of the {name} are encoded to something else")
 
 
-def _mask(request: KernelRequest, rng: np.random.Generator) -> SegmentMask:
+def _mask(request: KernelRequest, tokens: int, rng: np.random.Generator) -> SegmentMask:
     if request.mask == "array":
-        visible = rng.random((BATCH, 1, request.q_len, TOKENS)) < 0.8
+        visible = rng.random((BATCH, 1, request.q_len, tokens)) < 0.8
         visible[..., 0] = True
         return SegmentMask("array", array=mx.array(visible))
-    return SegmentMask("causal" if request.mask == "causal" else "none", TOKENS - request.q_len)
+    return SegmentMask("causal" if request.mask == "causal" else "none", tokens - request.q_len)
 
 
 def _compare(came: mx.array, expected: mx.array, tolerance: mx.array, what: str) -> None:
@@ -194,11 +202,11 @@ def _levels(dim: int, bits: int) -> NDArray[np.float64]:
     return np.asarray((np.arange(2**bits) - (2**bits - 1) / 2) / 2**bits)
 
 
-def _rows(codec: Codec, seed: int) -> list[mx.array]:
-    """Return encoded random rows ``[B, H, TOKENS, ...]``, cut out of more."""
+def _rows(codec: Codec, seed: int, tokens: int = TOKENS) -> list[mx.array]:
+    """Return encoded random rows ``[B, H, tokens, ...]``, cut out of more."""
     rng = np.random.default_rng(seed)
-    x = rng.standard_normal((BATCH, HEADS, TOKENS + 6, codec.dim), dtype=np.float32)
-    return [plane[:, :, 3 : 3 + TOKENS] for plane in codec.encode(mx.array(x))]
+    x = rng.standard_normal((BATCH, HEADS, tokens + 6, codec.dim), dtype=np.float32)
+    return [plane[:, :, 3 : 3 + tokens] for plane in codec.encode(mx.array(x))]
 
 
 def _named(variant: tuple[Hashable, ...]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from tests.core.helpers import plugin
+from tests.core.helpers import plugin, scheme
 from tests.doctor import planted
 from tqcore import cli
 from tqcore import registry as registries
@@ -21,6 +21,7 @@ from tqcore.doctor.calls import calls
 from tqcore.doctor.check import check_attend
 from tqcore.doctor.sample import sample_of
 from tqcore.doctor.times import ratios
+from tqcore.errors import ShapeError
 from tqcore.registry import Registry
 from tqplugins.kernels_mlx.device import PortableKernel
 
@@ -96,6 +97,24 @@ def test_the_report_as_tables(known, capsys):
     assert all(text in came.out for text in REASONS.values())
     assert "FAILED: encodesbadly, notanumber" in came.out
     assert "runs on metal, this is" in came.out or "runs on cuda, this is" in came.out
+
+
+def test_a_scheme_that_cannot_be_stored_is_told_and_stops_nothing(known, capsys):
+    broken = scheme("broken", target=f"{__name__}:broken", widths=(4,))
+    picky = scheme("picky", target=f"{__name__}:picky", widths=(4,))
+    known.register(plugin(schemes=[broken, picky]), "strangers")
+    code, report, kernels = examined(capsys)
+    assert (code, report["failed"]) == (1, ["scheme broken"])
+    assert "ZeroDivisionError" in kernels["scheme broken"]["error"]
+    assert kernels["portable"]["attend"]["right"] > 0
+
+
+def broken(widths, options, ctx):
+    raise ZeroDivisionError
+
+
+def picky(widths, options, ctx):
+    raise ShapeError("it stores head_dim 7")
 
 
 def test_a_kernel_that_rounds_says_how_much(known):

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from tqcore.codec import Codec, codec_for
-from tqcore.errors import ShapeError
 from tqcore.spec import SchemeInfo, ShapeCtx
 from tqcore.widths import widths_of
 
@@ -66,7 +65,7 @@ class Call:
         """Return the codecs of keys and of values.
 
         Raises:
-            ShapeError: the scheme does not store these dimensions.
+            ShapeError, WidthError: the scheme does not store these dimensions or widths.
         """
         ctx = ShapeCtx(layer=1, n_layers=4, key_dim=self.dims[0], value_dim=self.dims[1])
         spec = self.scheme.resolve(self.bits, {}, ctx)
@@ -80,7 +79,7 @@ def calls(schemes: Sequence[SchemeInfo]) -> list[Call]:
         for bits in widths_of(scheme):
             made.append(Call(scheme, bits))
             made += [_odd(scheme, bits, next(turns)) for _ in range(WAYS)]
-    return [call for call in made if _stored(call)]
+    return made
 
 
 def _odd(scheme: SchemeInfo, bits: float, n: int) -> Call:
@@ -97,11 +96,3 @@ def _odd(scheme: SchemeInfo, bits: float, n: int) -> Call:
         padded=n // 2 % 3 == 0,
         capped=n // 3 % 4 == 1,
     )
-
-
-def _stored(call: Call) -> bool:
-    try:
-        call.codecs()
-    except ShapeError:
-        return False
-    return True

@@ -9,6 +9,7 @@ from typing import Any
 from tqcore.doctor.calls import Call, calls
 from tqcore.doctor.check import Verdict, check_attend, check_encode
 from tqcore.doctor.sample import sample_of
+from tqcore.errors import ShapeError, WidthError
 from tqcore.protocols import EncodingKernel, ScoreKernel
 from tqcore.registry import Registry
 
@@ -23,6 +24,8 @@ def examine(
 ) -> list[dict[str, Any]]:
     """Ask every kernel for every call; return one JSON-ready dict a kernel, best first.
 
+    What could not be built or stored has a row with its ``error`` instead of verdicts.
+
     Args:
         kernels: to ask.
         unavailable: kernels that could not be built, and why.
@@ -34,10 +37,17 @@ def examine(
     encoded: dict[str, Verdicts] = {
         kernel.name: [] for kernel in ordered if isinstance(kernel, EncodingKernel)
     }
+    unusable = dict(unavailable)
     asked = calls([info for info, _ in known.schemes()])
     for done, call in enumerate(asked):
         tell(call.text, done, len(asked))
-        sample = sample_of(call)
+        try:
+            sample = sample_of(call)
+        except (ShapeError, WidthError):
+            continue  # no scheme has to store every dimension
+        except Exception as error:  # whatever a stranger's parts raise
+            unusable[f"scheme {call.scheme.name}"] = f"{call.text}: {type(error).__name__}: {error}"
+            continue
         for kernel in ordered:
             tell(f"{kernel.name}: {call.text}", done, len(asked))
             attended[kernel.name].append((call, check_attend(kernel, sample)))
@@ -52,7 +62,7 @@ def examine(
         }
         for kernel in ordered
     ]
-    return rows + [{"name": name, "error": why} for name, why in unavailable.items()]
+    return rows + [{"name": name, "error": why} for name, why in unusable.items()]
 
 
 def failed(kernel: dict[str, Any]) -> bool:
