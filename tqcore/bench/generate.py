@@ -23,7 +23,7 @@ from tqcore.measure.forward import Caches, chunks, language_model, prefill
 from tqcore.measure.hosts import Loaded
 from tqcore.measure.memory import cache_bytes
 
-CONTEXTS = {"cpu": (512, 1024), "metal": (1024, 4096), "cuda": (1024, 4096, 16384)}
+CONTEXTS = {"cpu": (128, 512), "metal": (1024, 4096), "cuda": (1024, 4096, 16384)}
 CHUNKS = {"cpu": 256, "metal": 2048, "cuda": 2048}
 """Tokens of a prompt read at once; the hosts' own on a GPU."""
 

@@ -95,7 +95,7 @@ class GenerateOptions:
     schemes: tuple[Asked, ...]
     model: str | None = None
     contexts: tuple[int, ...] = ()
-    steps: int = field(default=8, validator=v.ge(1))
+    steps: int = field(default=4, validator=v.ge(1))
     repeats: int = field(default=5, validator=v.ge(1))
     chunk: int | None = None
     peers: bool = False

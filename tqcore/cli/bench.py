@@ -68,7 +68,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
         "model", nargs="?", help="a folder, or a name on the hub; default: the demo's, offline"
     )
     parser.add_argument("--contexts", type=counts, default=(), metavar="N,N", help="prompt lengths")
-    parser.add_argument("--steps", type=positive, default=8, help="tokens a turn; 8")
+    parser.add_argument("--steps", type=positive, default=4, help="tokens a turn; 4")
     parser.add_argument("--chunk", type=positive, metavar="N", help="prompt tokens read at once")
     parser.add_argument("--host", choices=("vlm", "lm"), help="who runs the model")
     parser.add_argument("--peers", action="store_true", help="the host's quantized caches too")
