@@ -6,13 +6,18 @@ import sys
 
 import mlx.core as mx
 import pytest
+from attrs import evolve
 
+from tqcore.measure.errors import MeasureError
 from tqcore.measure.forward import prefill
 from tqcore.measure.hosts import load
 from tqcore.measure.memory import bytes_in_fp16
 from tqcore.report import contenders as contenders_module
 from tqcore.report.attention import layer_errors
-from tqcore.report.contenders import contenders
+from tqcore.report.cells import Cells
+from tqcore.report.contenders import contenders, warm_up
+from tqcore.report.corpus import Corpus
+from tqcore.report.divergence import measure_window
 from tqcore.report.options import Options, asked
 
 
@@ -105,3 +110,22 @@ def test_a_model_that_is_enabled_stays_usable_on_dense_caches(loaded):
     ours(loaded, "turboquant")[0].caches()
     again = loaded.model(mx.array([ids(8)]), cache=loaded.dense_caches())
     assert mx.array_equal(out, again)
+
+
+def test_a_cache_that_breaks_the_model_is_named_and_saves_nothing(loaded, tmp_path):
+    dense = type(loaded.dense_caches()[0])
+
+    class Breaking(dense):
+        def update_and_fetch(self, keys, values):
+            keys, values = super().update_and_fetch(keys, values)
+            return keys, values * mx.array(float("nan"))
+
+    found = contenders(loaded, [], (), peers=False)[0][0]
+    broken = evolve(found, name="broken", caches=lambda: [Breaking() for _ in range(4)])
+    with pytest.raises(MeasureError, match="not finite"):
+        warm_up(loaded, broken)
+    corpus = Corpus("text", "", ids(200), ())
+    both = [found, evolve(broken, identity="broken")]
+    with pytest.raises(MeasureError, match="broken: its predictions"):
+        measure_window(loaded, Cells(tmp_path, {}), both, corpus, 0, 64, lambda *_: None)
+    assert len(list(tmp_path.iterdir())) == 1  # dense

@@ -8,6 +8,7 @@ import mlx.core as mx
 from attrs import field, frozen
 
 from tqcore.adapters import disable, enable
+from tqcore.measure.errors import MeasureError
 from tqcore.measure.forward import Caches, logits
 from tqcore.measure.greedy import generate
 from tqcore.measure.hosts import DENSE, PEER, Loaded
@@ -65,10 +66,16 @@ def contenders(
 
 
 def warm_up(loaded: Loaded, contender: Contender) -> None:
-    """Read a few tokens: kernels are compiled before anything is timed."""
+    """Read a few tokens: kernels are compiled before anything is timed.
+
+    Raises:
+        MeasureError: predictions that are no numbers.
+    """
     token = max(loaded.end_tokens)
     caches = contender.caches()
-    logits(loaded.model, [token] * 32, caches)
+    rows = logits(loaded.model, [token] * 32, caches)
+    if not mx.all(mx.isfinite(rows)).item():
+        raise MeasureError("its predictions are not finite numbers")
     generate(loaded.model, caches, token, max_tokens=2)
 
 

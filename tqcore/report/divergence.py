@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from tqcore.measure.errors import MeasureError
 from tqcore.measure.hosts import Loaded
 from tqcore.measure.memory import as_fp16, bytes_in_fp16, itemsize
 from tqcore.measure.quality import Quality, evaluate
@@ -46,6 +49,9 @@ def measure_window(
 
     Args:
         contenders: dense first.
+
+    Raises:
+        MeasureError: predictions that are no numbers.
     """
     window, half = corpus.window(start, context), context // 2
     caches = {each.name: each.caches() for each in contenders}
@@ -55,6 +61,11 @@ def measure_window(
     for each in contenders:
         if window_of(cells, each, start, context) is not None:
             continue  # dense, which only ran for the others
+        if not np.isfinite([found[each.name].kl, found[each.name].nll]).all():
+            raise MeasureError(
+                f"{each.name}: its predictions for this text are not finite numbers; "
+                "leave it out (--bits, --schemes, --no-peers), or run another text"
+            )
         stored = bytes_in_fp16(caches[each.name], itemsize(dense[0]))
         value = to_cell(found[each.name], context, stored, in_fp16)
         cells.put(value, KIND, cache=each.identity, start=start, context=context)
