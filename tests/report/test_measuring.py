@@ -58,6 +58,15 @@ def test_the_error_is_that_of_one_layer_on_the_dense_runs_vectors(loaded):
     assert errors == [0.0, pytest.approx(1.0), 0.0, 0.0]
 
 
+def test_no_cache_changes_what_the_others_are_given(loaded):
+    """mlx-lm's quantized attention scales the queries that it is given."""
+    alone = layer_errors(loaded, [loaded.affine_caches(4, 64)], ids(64), 32)
+    order = [loaded.affine_caches(4, 64), loaded.dense_caches(), loaded.affine_caches(4, 64)]
+    first, dense, last = layer_errors(loaded, order, ids(64), 32)
+    assert dense == [0.0] * 4
+    assert first == last == alone[0]
+
+
 def test_bytes_are_what_the_allocator_gives(loaded):
     dense = contenders(loaded, [], (), peers=False)[0][0]
     for contender in [dense, *ours(loaded, "turboquant", "turboquant:sinks=4", "uniform")]:

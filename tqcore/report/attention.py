@@ -111,7 +111,8 @@ class _Comparison:
                 fresh = keys[..., -new:, :], values[..., -new:, :]
                 for index, own in enumerate(self._caches):
                     stored = own[layer].update_and_fetch(*fresh)
-                    other = previous(queries, *stored, own[layer], *args, **kwargs)
+                    # a copy: mlx-lm's quantized attention scales its queries in place
+                    other = previous(mx.array(queries), *stored, own[layer], *args, **kwargs)
                     self._compare(index, layer, out, other)
                 self._norm[layer] += self._squares(out)
             return out
