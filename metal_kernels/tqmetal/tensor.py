@@ -32,6 +32,9 @@ INPUTS = (
     "tables", "affine", "mask", "padding", "place", "factors", "arrived",
 )  # fmt: skip
 OUTPUTS = ("parts", "parts_ml", "o", "m_out", "l_out")
+HEADERS = ("prelude_cuda.h", "u32le.h", "share.h", "team.h", "tensor.h")
+BODY = ("tensor.cu", "tensor_loop.cu", "tensor_merge.cu")
+"""Parts of one function, in order."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -45,20 +48,24 @@ def constants(key: Side, value: Side) -> tuple[mx.array, mx.array]:
     return mx.array(tables.view(np.uint32).reshape(-1)), mx.array(np.array(affine, np.float32))
 
 
+def source() -> str:
+    """Return the kernel's body."""
+    return "".join(map(read, BODY))
+
+
 @functools.cache
 def kernel() -> Launch:
-    """Return the kernel of ``src/tensor.cu``.
+    """Return the kernel of ``src/tensor*.cu``.
 
     Raises:
         RuntimeError: this build of MLX has no CUDA.
     """
-    shared = ("prelude_cuda.h", "u32le.h", "share.h", "team.h", "tensor.h")
     made = mx.fast.cuda_kernel(
         name="tq_tensor",
         input_names=INPUTS,
         output_names=OUTPUTS,
-        source=read("tensor.cu"),
-        header="".join(map(read, shared)),
+        source=source(),
+        header="".join(map(read, HEADERS)),
         ensure_row_contiguous=False,
     )
     return cast(Launch, made)

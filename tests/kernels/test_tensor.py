@@ -74,7 +74,7 @@ def test_nvcc_compiles_it_without_spills(bits, mask, dim, tmp_path):
         "D": dim, "KBITS": bits[0], "VBITS": bits[1], "ROWS": 4, "STAGES": tensor.STAGES,
         "MASK": mask, "PADDED": int(mask == 2), "CAPPED": int(mask == 1),
     }  # fmt: skip
-    body = kernels.read("tensor.cu")
+    body = tensor.source()
     parameters = []
     for name in tensor.INPUTS:
         parameters.append(f"const {TYPES.get(name, 'float')}* {name}")
@@ -82,11 +82,10 @@ def test_nvcc_compiles_it_without_spills(bits, mask, dim, tmp_path):
             if name + suffix in body:
                 parameters.append(f"const __grid_constant__ {kind} {name}{suffix}")
     parameters += [f"float* {name}" for name in tensor.OUTPUTS]
-    headers = ("prelude_cuda.h", "u32le.h", "share.h", "team.h", "tensor.h")
     lines = [f"constexpr int {name} = {value};" for name, value in constants.items()]
     source = tmp_path / "kernel.cu"
     source.write_text(
-        NVCC + VECTORS + "".join(map(kernels.read, headers))
+        NVCC + VECTORS + "".join(map(kernels.read, tensor.HEADERS))
         + f"__global__ void run({', '.join(parameters)}) {{\n" + "\n".join(lines) + body + "\n}\n"
     )  # fmt: skip
     command = ["nvcc", "-arch=sm_90", "-std=c++17", "-cubin", "-Xptxas", "-v", "-o", tmp_path / "o"]
