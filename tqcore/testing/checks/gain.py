@@ -58,7 +58,7 @@ def check_no_bias(component: Component) -> None:
     Attention sums values, so an error that all tokens share stays however many there are: a path
     that starts in one state for all vectors has one in its first coordinates.
     """
-    for bits, part in codebooks(component, (64,), (2, 3)):
+    for bits, part in codebooks(component, (64,)):
         x = tst.make_vectors(part.dim, 4096, "gaussian", seed=22)
         error = decode(part, encode(part, x, component.backend)) - x
         deviations = error.mean(0) / error.std(0) * np.sqrt(len(x))
