@@ -24,6 +24,13 @@ LONGEST = 16
 """Queries a row beyond which unpacking once a block, for a matrix product, costs less."""
 
 
+def too_long(request: KernelRequest) -> list[str]:
+    """Return the reason why so many queries are not served, if they are not."""
+    if request.q_len <= LONGEST:
+        return []
+    return [f"{request.q_len} queries a row, it serves up to {LONGEST}"]
+
+
 class FusedKernel:
     """What both backends share; a subclass names its device."""
 
@@ -42,8 +49,7 @@ class FusedKernel:
         """
         reasons = unserved(self.backend, request)
         reasons += unfit("keys", request.key.dim) + unfit("values", request.value.dim)
-        if request.q_len > LONGEST:
-            reasons.append(f"{request.q_len} queries a row, it serves up to {LONGEST}")
+        reasons += too_long(request)
         if reasons:
             return reasons
         # The batch is not part of the program.
@@ -61,7 +67,7 @@ class FusedKernel:
         softcap: float | None = None,
     ) -> Partial:
         """Attend with rotated queries ``[B, Hq, L, Dk']``; see ``ScoreKernel.attend``."""
-        sides = _sides(segment, mask)
+        sides = readable_sides(segment, mask)
         if sides is None:
             return PortableKernel().attend(q, segment, mask, scale=scale, softcap=softcap)
         if not segment.keys[0].shape[2]:
@@ -83,7 +89,7 @@ class FusedKernel:
 
         Where a rotation is one Hadamard transform, the kernel does it itself.
         """
-        sides = _sides(segment, mask)
+        sides = readable_sides(segment, mask)
         if sides is None or not segment.keys[0].shape[2]:
             rotated = segment.key_codec.rotation.forward(q.astype(mx.float32))
             part = self.attend(rotated, segment, mask, scale=scale, softcap=softcap)
@@ -111,7 +117,7 @@ class FusedKernel:
         return encode(kernel("encode", self.backend), keys, values, key_codec, value_codec)
 
 
-def _sides(segment: EncodedSegment, mask: SegmentMask) -> tuple[Side, Side] | None:
+def readable_sides(segment: EncodedSegment, mask: SegmentMask) -> tuple[Side, Side] | None:
     """Return how to read a segment, or None where the kernel cannot.
 
     A request does not tell how a stranger's codebook lays out what it stores.

@@ -12,9 +12,9 @@ from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import KernelRequest, SideSpec
 from tqmetal import tensor
 from tqmetal.decode import signs_of
-from tqmetal.fused import LONGEST, CudaFusedKernel
+from tqmetal.fused import CudaFusedKernel, readable_sides, too_long
 from tqmetal.probe import Probes, probe_attend
-from tqmetal.sides import Side, side_of, unserved
+from tqmetal.sides import Side, unserved
 
 DIMS = (64, 128)
 WIDTHS = (2, 3, 4)
@@ -46,8 +46,7 @@ class CudaTensorKernel:
         reasons += _unfit("keys", request.key) + _unfit("values", request.value)
         if request.key.dim != request.value.dim:
             reasons.append(f"keys of {request.key.dim} and values of {request.value.dim} values")
-        if request.q_len > LONGEST:
-            reasons.append(f"{request.q_len} queries a row, it serves up to {LONGEST}")
+        reasons += too_long(request)
         if reasons:
             return reasons
         failure = self.probes.fails(probe_tensor, evolve(request, batch=1))
@@ -103,8 +102,7 @@ def _unfit(name: str, side: SideSpec) -> list[str]:
 
 def _sides(segment: EncodedSegment, mask: SegmentMask) -> tuple[Side, Side] | None:
     """Return how to read a segment, or None where its codecs or the mask are not served."""
-    key, value = side_of(segment.key_codec), side_of(segment.value_codec)
     rotations = (segment.key_codec.rotation, segment.value_codec.rotation)
-    if key is None or value is None or mask.columns is not None or not segment.keys[0].shape[2]:
+    if not segment.keys[0].shape[2] or any(signs_of(rotation) is None for rotation in rotations):
         return None
-    return None if any(signs_of(rotation) is None for rotation in rotations) else (key, value)
+    return readable_sides(segment, mask)

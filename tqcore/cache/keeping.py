@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 import mlx.core as mx
 from attrs import evolve
@@ -62,11 +63,10 @@ class KeepingTokens(Tokens):
         for segment in super().segments(max(start - first, 0), stop - first):
             yield evolve(segment, start=segment.start + first, stop=segment.stop + first)
 
-    def copy(self) -> KeepingTokens:
+    def copy(self) -> Self:
         """Return storage that shares no array with this one."""
-        twin = KeepingTokens(self.codecs, self.window, self.keep)
-        twin.packed = (self.packed[0].copy(), self.packed[1].copy())
-        twin.dense, twin.kept = self.dense.copy(), self.kept.copy()
+        twin = super().copy()
+        twin.kept = self.kept.copy()
         return twin
 
     def arrays(self) -> Pair:

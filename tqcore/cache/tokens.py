@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from typing import Self
 
 import mlx.core as mx
 from attrs import frozen
@@ -149,7 +151,7 @@ class Tokens:
             if store.length:
                 store.restore(change(store.view()))
 
-    def rows(self, index: Sequence[int], start: int = 0) -> Tokens:
+    def rows(self, index: Sequence[int], start: int = 0) -> Self:
         """Return the given rows from token ``start`` on, packed bytes as they are."""
         twin = self.copy()
         twin.transform(lambda planes: rows.take(planes, index))
@@ -168,9 +170,9 @@ class Tokens:
         """Return the same tokens, none of them kept from being dropped."""
         return self
 
-    def copy(self) -> Tokens:
+    def copy(self) -> Self:
         """Return storage that shares no array with this one."""
-        twin = Tokens(self.codecs, self.window)
+        twin = copy(self)
         twin.packed = (self.packed[0].copy(), self.packed[1].copy())
         twin.dense = self.dense.copy()
         return twin
