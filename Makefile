@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-fast lint format bench bench-gpu kernels-full
+.PHONY: help demo test test-fast lint format docs docs-serve bench bench-gpu kernels-full
 
 help:
 	@echo "make demo       compare caches on a small real model"
@@ -14,6 +14,8 @@ help:
 	@echo "make test-fast  run the tests that need no model and build nothing"
 	@echo "make lint       ruff and mypy"
 	@echo "make format     let ruff rewrite what it can"
+	@echo "make docs       build the documentation site into site/, warnings are errors"
+	@echo "make docs-serve show it while you write"
 	@echo "make bench      distortion over theory; attention, encoding and a model timed here"
 	@echo "make bench-gpu  check every GPU kernel on this machine's GPU, and time each"
 	@echo "make kernels-full  every variant of the fused kernel on the Metal emulator (an hour)"
@@ -36,6 +38,13 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The variable silences a notice about the theme's successor, which is no warning.
+docs: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+docs-serve: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/distortion.py
 	$(BIN)/tqcore bench attention
@@ -48,10 +57,10 @@ bench-gpu: $(STAMP)
 kernels-full: $(STAMP)
 	$(BIN)/python -m tests.kernels.full
 
-# The dev tools come from [dependency-groups], which pip reads itself only since 25.1.
+# The tools come from [dependency-groups], which pip reads itself only since 25.1.
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"], sep="\n")' > $(VENV)/dev.txt
+	@$(BIN)/python -c 'import tomllib; groups = tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]; print(*groups["dev"], *groups["docs"], sep="\n")' > $(VENV)/dev.txt
 	$(BIN)/python -m pip install --quiet --editable ".[all]" --requirement $(VENV)/dev.txt
 	@touch $@

@@ -1,7 +1,8 @@
 """The ``tqcore`` command: one module a subcommand, imported only when it is the one asked for.
 
 A subcommand module has ``add_parser(subparsers)`` and ``run(args) -> int``; one that wraps a
-host's own command line has ``main(argv) -> int`` instead and gets the rest of the line as it is.
+host's own command line has ``main(argv) -> int`` instead and gets the rest of the line as it is,
+and ``parser()`` for what it takes out of it.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 from collections.abc import Sequence
 
@@ -24,12 +25,11 @@ def main(argv: Sequence[str]) -> int:
         HostError: mlx-vlm is not installed, or a seam of it moved.
         SystemExit: the chat's own parser refuses its flags, or it could not load the model.
     """
-    parser = kv.parser_of(PROGRAM, "mlx-vlm's chat. Every flag of its own is passed on.")
-    kv.add_flags(parser)
-    args, rest = kv.split(parser, argv)
+    ours = parser()
+    args, rest = kv.split(ours, argv)
     choice = kv.choice_of(args)
     host = pick_host("vlm")
-    asked_help = kv.show_help(parser, rest, host)
+    asked_help = kv.show_help(ours, rest, host)
     run = Run(host.name, choice)
     module = importlib.import_module(MODULE)
     with run.loading(module), command_line(PROGRAM, rest):
@@ -37,3 +37,10 @@ def main(argv: Sequence[str]) -> int:
     if not asked_help:
         run.finish(table=args.kv_report)
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of our flags."""
+    ours = kv.parser_of(PROGRAM, "mlx-vlm's chat. Every flag of its own is passed on.")
+    kv.add_flags(ours)
+    return ours

@@ -30,11 +30,11 @@ def main(argv: Sequence[str]) -> int:
         HostError: no host is installed, or a seam of it moved.
         SystemExit: the host's own parser refuses its flags.
     """
-    parser = _parser()
-    args, rest = kv.split(parser, argv)
+    ours = parser()
+    args, rest = kv.split(ours, argv)
     choice = kv.choice_of(args)
     host = pick_host(args.host)
-    asked_help = kv.show_help(parser, rest, host)
+    asked_help = kv.show_help(ours, rest, host)
     run = Run(host.name, choice)
     module = importlib.import_module(MODULES[host.name])
     with run.loading(module), command_line(PROGRAM, rest):
@@ -44,12 +44,13 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = kv.parser_of(
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of our flags."""
+    ours = kv.parser_of(
         PROGRAM,
         "Run mlx-vlm's or mlx-lm's generate on a quantized KV cache. Every flag of the host's "
         "own is passed on.",
     )
-    kv.add_host(parser)
-    kv.add_flags(parser)
-    return parser
+    kv.add_host(ours)
+    kv.add_flags(ours)
+    return ours

@@ -6,6 +6,7 @@ line, and the models that it loads make caches that batch.
 
 from __future__ import annotations
 
+import argparse
 import importlib
 from collections.abc import Sequence
 
@@ -27,12 +28,11 @@ def main(argv: Sequence[str]) -> int:
         HostError: mlx-lm is not installed, or a seam of it moved.
         SystemExit: the server's own parser refuses its flags.
     """
-    parser = kv.parser_of(PROGRAM, "mlx-lm's server. Every flag of its own is passed on.")
-    kv.add_flags(parser)
-    args, rest = kv.split(parser, argv)
+    ours = parser()
+    args, rest = kv.split(ours, argv)
     choice = kv.choice_of(args)
     host = pick_host("lm")
-    kv.show_help(parser, rest, host)
+    kv.show_help(ours, rest, host)
 
     from tqcore.cli._served import Notices
 
@@ -45,3 +45,10 @@ def main(argv: Sequence[str]) -> int:
     ):
         module.main()
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of our flags."""
+    ours = kv.parser_of(PROGRAM, "mlx-lm's server. Every flag of its own is passed on.")
+    kv.add_flags(ours)
+    return ours

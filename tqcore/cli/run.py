@@ -30,9 +30,7 @@ def main(argv: Sequence[str]) -> int:
         HostError: neither host is installed, or a seam of one moved.
         SystemExit: the module's own.
     """
-    parser = argparse.ArgumentParser(prog=PROGRAM, usage=USAGE, description=__doc__)
-    parser.add_argument("module", metavar="MODULE", help="as for python -m, or a file to run")
-    name, rest = parser.parse_args(argv[:1]).module, list(argv[1:])
+    name, rest = parser().parse_args(argv[:1]).module, list(argv[1:])
     hosts = installed_hosts()
     check_preferred()
     from tqcore.cli._served import Notices
@@ -50,6 +48,13 @@ def main(argv: Sequence[str]) -> int:
         with command_line(name, rest):
             _run(name)
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of what comes before the module's own arguments."""
+    ours = argparse.ArgumentParser(prog=PROGRAM, usage=USAGE, description=__doc__)
+    ours.add_argument("module", metavar="MODULE", help="as for python -m, or a file to run")
+    return ours
 
 
 def _run(name: str) -> None:

@@ -7,6 +7,7 @@ request on, or refused with the reason.
 
 from __future__ import annotations
 
+import argparse
 import importlib
 from collections.abc import Sequence
 
@@ -28,9 +29,8 @@ def main(argv: Sequence[str]) -> int:
         HostError: mlx-vlm is not installed, or a seam of it moved.
         SystemExit: the server's own parser refuses its flags.
     """
-    parser = kv.parser_of(PROGRAM, "mlx-vlm's server. Every flag of its own is passed on.")
-    kv.add_flags(parser)
-    args, rest = kv.split(parser, argv)
+    ours = parser()
+    args, rest = kv.split(ours, argv)
     host = pick_host("vlm")
     if "--reload" in rest:
         raise OptionError(
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
 
     flags = settings.from_environment(kv.flags_of(args))
     choice = flags.choose()
-    kv.show_help(parser, rest, host)
+    kv.show_help(ours, rest, host)
 
     from tqcore.cli._served import Notices
 
@@ -55,3 +55,10 @@ def main(argv: Sequence[str]) -> int:
         finally:
             patches.release(PROGRAM)
     return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of our flags."""
+    ours = kv.parser_of(PROGRAM, "mlx-vlm's server. Every flag of its own is passed on.")
+    kv.add_flags(ours)
+    return ours

@@ -1,0 +1,156 @@
+"""The site builds without a warning, has every page, and asks no other host for anything."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.docs import cli as cli_page
+from tests.docs import hooks as hooks_page
+from tests.docs.commands import parsers
+from tests.docs.pages import ROOT
+from tqcore import hookspecs
+
+DOCS = ROOT / "docs"
+MODULES = (
+    "cache",
+    "adapters",
+    "spec",
+    "protocols",
+    "hookspecs",
+    "registry",
+    "select",
+    "testing",
+    "errors",
+)
+
+
+class Loader(yaml.SafeLoader):
+    """Reads mkdocs.yml: values from the environment stand for nothing."""
+
+
+Loader.add_constructor("!ENV", lambda loader, node: None)
+
+
+def listed(entry: object) -> list[str]:
+    """Return the pages of a part of ``nav``."""
+    if isinstance(entry, str):
+        return [entry]
+    parts = entry if isinstance(entry, list) else list(entry.values())
+    return [page for part in parts for page in listed(part)]
+
+
+CONFIG = yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)
+NAV = listed(CONFIG["nav"])
+
+
+def test_every_page_is_in_the_navigation_once():
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert sorted(NAV) == sorted(pages)
+
+
+def test_the_navigation_has_two_levels():
+    for section in CONFIG["nav"]:
+        ((_, pages),) = section.items()
+        assert all(isinstance(p, str) or isinstance(next(iter(p.values())), str) for p in pages)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site as `make docs` builds it."""
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out
+
+
+class Resources(HTMLParser):
+    """What a browser fetches by itself when it opens a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        if tag == "link" and values.get("rel") not in ("canonical", "prev", "next"):
+            self.found.append(values.get("href", ""))
+        if tag in ("script", "img", "iframe", "source", "video", "audio", "embed"):
+            self.found.append(values.get("src", ""))
+
+
+def test_no_page_fetches_anything_from_another_host(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 40
+    for page in pages:
+        resources = Resources()
+        resources.feed(page.read_text())
+        foreign = [each for each in resources.found if re.match(r"(https?:)?//", each)]
+        assert not foreign, f"{page.relative_to(site)}: {foreign}"
+    for sheet in site.rglob("*.css"):
+        assert not re.findall(r"url\(['\"]?(?:https?:)?//[^)]*|@import", sheet.read_text())
+
+
+def test_readmes_and_the_changelog_are_on_the_site(site):
+    parts = [path.parent.name for path in ROOT.glob("plugins/*/*/README.md")]
+    assert {f"{name}.html" for name in parts} < {path.name for path in site.glob("parts/*.html")}
+    assert "Keep a Changelog" in (site / "changelog.html").read_text()
+    assert "arXiv" in (site / "index.html").read_text()
+    assert "Distortion" in (site / "choose.html").read_text()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_public_module_has_a_page_with_its_names(site, module):
+    page = (site / f"api/{module}.html").read_text()
+    assert f'id="tqcore.{module}"' in page
+    public = re.findall(rf'id="(tqcore\.{module}\.\w+)', page)
+    assert public
+
+
+def test_an_attrs_class_shows_the_arguments_of_its_constructor(site):
+    page = re.sub(r"<[^>]+>", "", (site / "api/spec.html").read_text())
+    assert re.search(r"CodecSpec\(\s+rotation: str,\s+codebook: str,\s+packer: str,", page)
+    assert 'scale: str = "unbiased",' in page.replace("&quot;", '"')
+
+
+def test_code_shows_no_marks_of_the_tests(site):
+    for page in site.rglob("*.html"):
+        assert "```" not in page.read_text(), page.name
+
+
+def test_search_finds_words_of_every_kind_of_page(site):
+    index = (site / "search/search_index.js").read_text()
+    for word in ("trellis", "--kv-quant-scheme", "UnknownNameError", "splitmix64"):
+        assert word in index
+
+
+def test_the_reference_of_the_command_line_is_what_the_parsers_say():
+    text = (DOCS / "cli.md").read_text()
+    assert text == cli_page.page(), "run: python -m tests.docs.cli > docs/cli.md"
+    for words, parser in parsers().items():
+        assert f"# `tqcore {words}`" in text
+        flags = {flag for action in parser._actions for flag in action.option_strings}
+        assert all(f"`{flag}" in text for flag in flags - {"-h", "--help"})
+
+
+def test_every_variable_of_the_environment_is_in_it():
+    sources = [path.read_text() for path in (ROOT / "tqcore").rglob("*.py")]
+    named = {name for text in sources for name in re.findall(r"\bTQCORE_[A-Z_]+[A-Z]\b", text)}
+    assert named == set(cli_page.VARIABLES)
+
+
+def test_the_reference_of_the_hooks_is_what_their_docstrings_say():
+    assert hooks_page.PAGE.read_text() == hooks_page.page(), "run: python -m tests.docs.hooks"
+    for hook in (name for name in vars(hookspecs) if name.startswith("tqcore_")):
+        assert f"### `{hook}()`" in hooks_page.reference()
