@@ -1,7 +1,8 @@
-"""A mkdocs hook: every part's README as a page, and links that hold on the site as in the tree.
+"""A mkdocs hook: READMEs of the tree as pages, and links that hold on the site as in the tree.
 
-Markdown in this repository links to files. The site has the files of ``docs`` and, under
-``parts``, the README beside each part's code; a link to either is turned into the site's own.
+Markdown in this repository links to files. The site has the files of ``docs`` and the READMEs
+beside the code of parts and examples; a link to either is turned into the site's own, and one
+to any other file of the tree into its text.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import posixpath
 import re
 from pathlib import Path
-from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
@@ -18,37 +18,48 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PARTS = {
-    readme: f"parts/{readme.parent.name}.md"
-    for pattern in ("plugins/*/*/README.md", "metal_kernels/*/README.md")
+EXAMPLES = DOCS / "examples"
+SECTIONS = {
+    "Parts": ("parts", ("plugins/*/*/README.md", "metal_kernels/*/README.md")),
+    "Examples": ("packages", ("docs/examples/*/README.md",)),
+}
+"""Entries of ``nav`` that are filled here: a folder of the site, and the READMEs in it."""
+
+READMES = {
+    readme: f"{folder}/{readme.parent.name}.md"
+    for folder, patterns in SECTIONS.values()
+    for pattern in patterns
     for readme in sorted(ROOT.glob(pattern))
 }
-"""Each part's README, and its address in the site's sources."""
+"""Each README and its address in the site's sources."""
 
-SECTION = "Parts"
-"""The entry of ``nav`` that is filled with them."""
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s#:]+)((?:#[^)\s]*)?)\)")
+"""A link to a file: text, path, anchor."""
 
-LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
+LABEL = re.compile(r"docs/([\w/-]+?)(?:\.md)?")
+"""A text that is the path of a page."""
+
 FENCE = re.compile(r"^(```\w+)[ \t][^\n]*$", re.MULTILINE)
 """An opening fence with words after the language: they are for the tests."""
 
-LABEL = re.compile(r"\[docs/([\w/-]+?)(?:\.md)?\](?=\()")
-"""A link whose text is the path of a page."""
-
 
 def on_config(config: MkDocsConfig) -> None:
-    """List the parts in the navigation, in alphabetical order of their titles."""
-    titles = {_title(readme): uri for readme, uri in PARTS.items()}
-    listed: list[dict[str, Any]] = [{title: titles[title]} for title in sorted(titles)]
+    """Fill the sections, in alphabetical order of titles; one without pages goes."""
     assert config.nav is not None
-    entry = next(each for each in config.nav if SECTION in each)
-    entry[SECTION] = listed
+    for entry in config.nav:
+        for section, (folder, _) in SECTIONS.items():
+            if section in entry:
+                pages = {
+                    _title(path): uri for path, uri in READMES.items() if uri.startswith(folder)
+                }
+                entry[section] = [{title: pages[title]} for title in sorted(pages)]
+    config.nav = [entry for entry in config.nav if all(entry.values())]
     config.watch += [str(ROOT / name) for name in ("README.md", "CHANGELOG.md", "tqcore")]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the parts."""
-    for readme, uri in PARTS.items():
+    """Add the READMEs."""
+    for readme, uri in READMES.items():
         files.append(File.generated(config, uri, abs_src_path=str(readme)))
     return files
 
@@ -61,17 +72,23 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     here = posixpath.dirname(page.file.src_uri)
 
     def on_site(match: re.Match[str]) -> str:
-        uri = _uri((source.parent / match[1]).resolve())
-        return posixpath.relpath(uri, here) if uri else match[1]
+        text, target, anchor = match.groups()
+        path = (source.parent / target).resolve()
+        if uri := _uri(path):
+            named = LABEL.fullmatch(text)
+            return f"[{named[1] if named else text}]({posixpath.relpath(uri, here)}{anchor})"
+        in_tree = path.exists() and path.is_relative_to(ROOT)
+        return text if in_tree else match[0]
 
-    return LABEL.sub(r"[\1]", FENCE.sub(r"\1", LINK.sub(on_site, markdown)))
+    return FENCE.sub(r"\1", LINK.sub(on_site, markdown))
 
 
-def _uri(target: Path) -> str | None:
-    if target in PARTS:
-        return PARTS[target]
-    inside = target.is_file() and target.is_relative_to(DOCS)
-    return target.relative_to(DOCS).as_posix() if inside else None
+def _uri(path: Path) -> str | None:
+    readme = path / "README.md" if path.is_dir() else path
+    if readme in READMES:
+        return READMES[readme]
+    on_site = path.is_file() and path.is_relative_to(DOCS) and not path.is_relative_to(EXAMPLES)
+    return path.relative_to(DOCS).as_posix() if on_site else None
 
 
 def _title(readme: Path) -> str:

@@ -24,7 +24,7 @@ def lines() -> list[tuple[str, str]]:
     blocks = [block for block in (*PLAIN, *FENCED) if block.language != "python"]
     return [
         # what stands far to the right is a comment
-        (block.place, re.split(r" {2,}", line.strip())[0])
+        (block.place, re.split(r" {2,}", line.strip().removeprefix("$ "))[0])
         for block in blocks
         if not block.place.startswith("docs/cli.md")  # usage, not lines to type
         for line in re.sub(r"\\\n\s*", "", block.code).splitlines()

@@ -10,10 +10,13 @@ import pytest
 from tests.docs.pages import FENCED, PLAIN, Block, params
 
 READERS = {"json": json.loads, "toml": tomllib.loads}
+SHELLS = ("bash", "console", "sh")
+"""What test_console reads."""
 
 
 def test_every_fenced_block_has_a_language_that_is_checked():
-    assert {block.language for block in FENCED} <= {"python", *READERS}
+    # "text" is what a program prints
+    assert {block.language for block in FENCED} <= {"python", "text", *SHELLS, *READERS}
 
 
 @pytest.mark.parametrize("block", params([b for b in FENCED if b.language in READERS]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -14,6 +15,15 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_to_other_hosts_are_well_formed(page):
+    for target in re.findall(r"\]\((\w+:[^)]*)\)", page.read_text()):
+        parts = urlsplit(target)
+        assert parts.scheme == "https", target
+        assert re.fullmatch(r"[\w-]+(\.[\w-]+)+", parts.hostname or ""), target
+        assert not re.search(r"[\s<>\"]", target), target
 
 
 def test_every_page_is_in_the_index():

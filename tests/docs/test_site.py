@@ -53,7 +53,8 @@ NAV = listed(CONFIG["nav"])
 
 def test_every_page_is_in_the_navigation_once():
     pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
-    assert sorted(NAV) == sorted(pages)
+    own = {page for page in pages if not page.startswith("examples/")}  # packages, not pages
+    assert sorted(NAV) == sorted(own)
 
 
 def test_the_navigation_has_two_levels():
@@ -62,17 +63,52 @@ def test_the_navigation_has_two_levels():
         assert all(isinstance(p, str) or isinstance(next(iter(p.values())), str) for p in pages)
 
 
+(RECIPE,) = re.findall(r"/mkdocs (build.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def build(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run what `make docs` runs."""
+    command = [sys.executable, "-m", "mkdocs", *RECIPE.split(), *map(str, arguments)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     """The site as `make docs` builds it."""
     out = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
-    )
+    done = build("--site-dir", out)
     assert done.returncode == 0, done.stdout + done.stderr
     return out
+
+
+FAULTS = {
+    "link": "[x](nowhere.md)",
+    "anchor": "[x](index.md#nowhere)",
+    "absolute link": "[x](/index.md)",
+    "page that nothing lists": "fine",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_stops_the_build(fault, tmp_path):
+    # our settings without plugins and theme, which take the time
+    bare = {"theme": {"name": "mkdocs"}, "plugins": [], "hooks": [], "docs_dir": "docs"}
+    nav = {"nav": ["index.md"]}
+    config = {"INHERIT": str(ROOT / "mkdocs.yml"), **bare, **nav}
+    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump(config))
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "index.md").write_text("# Page\n")
+    options = ("--config-file", tmp_path / "mkdocs.yml", "--site-dir", tmp_path / "site")
+    assert build(*options).returncode == 0
+    page = "other.md" if fault == "page that nothing lists" else "index.md"
+    (docs / page).write_text(f"# Page\n\n{FAULTS[fault]}\n")
+    done = build(*options)
+    assert done.returncode == 1
+    assert "Aborted with 1 warning" in done.stderr + done.stdout
 
 
 class Resources(HTMLParser):
@@ -103,8 +139,12 @@ def test_no_page_fetches_anything_from_another_host(site):
 
 
 def test_readmes_and_the_changelog_are_on_the_site(site):
-    parts = [path.parent.name for path in ROOT.glob("plugins/*/*/README.md")]
-    assert {f"{name}.html" for name in parts} < {path.name for path in site.glob("parts/*.html")}
+    for folder, pattern in (
+        ("parts", "plugins/*/*/README.md"),
+        ("packages", "docs/examples/*/README.md"),
+    ):
+        names = {f"{path.parent.name}.html" for path in ROOT.glob(pattern)}
+        assert names <= {path.name for path in site.glob(f"{folder}/*.html")}
     assert "Keep a Changelog" in (site / "changelog.html").read_text()
     assert "arXiv" in (site / "index.html").read_text()
     assert "Distortion" in (site / "choose.html").read_text()
