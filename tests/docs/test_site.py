@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import tqcore
 from tests.docs import cli as cli_page
 from tests.docs import hooks as hooks_page
 from tests.docs.commands import parsers
@@ -156,6 +157,11 @@ def test_a_public_module_has_a_page_with_its_names(site, module):
     assert f'id="tqcore.{module}"' in page
     public = re.findall(rf'id="(tqcore\.{module}\.\w+)', page)
     assert public
+
+
+def test_every_name_of_the_package_is_in_the_index_of_the_api():
+    index = (DOCS / "api/index.md").read_text()
+    assert all(f"`{name}`" in index for name in tqcore.__all__)
 
 
 def test_an_attrs_class_shows_the_arguments_of_its_constructor(site):
