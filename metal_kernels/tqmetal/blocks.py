@@ -21,7 +21,7 @@ from tqcore.select import KernelRequest
 from tqmetal.dequantize import decode_rotated
 from tqmetal.kernels import Backend, kernel
 from tqmetal.probe import Probes, probe_dequantize
-from tqmetal.sides import side_of, unserved
+from tqmetal.sides import Side, side_of, unserved
 
 log = logging.getLogger("tqcore.kernels")
 
@@ -60,7 +60,12 @@ class BlockKernel:
     ) -> Partial:
         """Attend with rotated queries ``[B, Hq, L, Dk']``; see ``ScoreKernel.attend``."""
         keys, values, key_codec, value_codec = segment
-        decode_keys, decode_values = self._decoder(key_codec), self._decoder(value_codec)
+        key, value = side_of(key_codec), side_of(value_codec)
+        decode_keys, decode_values = (
+            self._decoder(key_codec, key),
+            self._decoder(value_codec, value),
+        )
+        q = key.queries(q) if key else q
 
         def fetch(cut: Cut) -> tuple[mx.array, mx.array]:
             return decode_keys(cut(keys)), decode_values(cut(values))
@@ -68,9 +73,8 @@ class BlockKernel:
         tokens, heads, dim = keys[0].shape[2], keys[0].shape[1], value_codec.dim_out
         return attend_blocks(q, fetch, tokens, heads, dim, mask, scale=scale, softcap=softcap)
 
-    def _decoder(self, codec: Codec) -> Callable[[Planes], mx.array]:
+    def _decoder(self, codec: Codec, side: Side | None) -> Callable[[Planes], mx.array]:
         """Return what decodes the codec's planes: the kernel, if it can read them."""
-        side = side_of(codec)
         if side is None:
             # A request does not say how a stranger's codebook lays out what it stores.
             log.debug("%s: %s is decoded by MLX operations", self.name, codec.spec.codebook)

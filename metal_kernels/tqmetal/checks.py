@@ -1,86 +1,64 @@
-"""Variants of the kernels, each against the float64 formula: on a device, or on an emulator."""
+"""Variants of the kernels against the float64 formula: on a device, or on an emulator."""
 
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from attrs import evolve, frozen
 
 from tqcore.attention import naive
 from tqcore.attention.mask import SegmentMask
 from tqcore.attention.merge import merge
-from tqcore.codec import Codec, codec_for
+from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial
-from tqcore.spec import CodecSpec
 from tqmetal.decode import Launches, attend_unrotated
+from tqmetal.dequantize import decode_rotated
 from tqmetal.encode import encode
 from tqmetal.kernels import Backend, Launch
+from tqmetal.samples import sample_rows
 from tqmetal.score import mix, score
 from tqmetal.sides import Side, side_of
+from tqmetal.variants import (
+    DIMS,
+    DTYPES,
+    MASKS,
+    Stored,
+    Variant,
+    covering,
+    everything,
+    of_bytes,
+    of_kinds,
+    pairs,
+    special,
+)
 
-BATCH, HEADS, BEFORE = 2, 2, 3
+__all__ = [
+    "DIMS",
+    "DTYPES",
+    "MASKS",
+    "Stored",
+    "Variant",
+    "attend_error",
+    "covering",
+    "decode_error",
+    "dequantize_error",
+    "encode_flips",
+    "everything",
+    "mix_error",
+    "of_bytes",
+    "of_kinds",
+    "pairs",
+    "readable",
+    "rows",
+    "score_error",
+    "special",
+]
+
+BATCH, HEADS = 2, 2
 SCALE, SOFTCAP = 0.1, 2.0
-
-
-@frozen
-class Stored:
-    """What one side stores: ``bits`` a value, ``dim`` values, ``group`` 0 for look-up codes."""
-
-    bits: float
-    dim: int
-    group: int = 0
-    rotation: str = "hadamard"
-
-    def codec(self, seed: int) -> Codec:
-        """Return the codec."""
-        if self.group:
-            params = {"group_size": self.group}
-            spec = CodecSpec("identity", "mlx-affine", "raw", self.bits, params=params)
-        else:
-            spec = CodecSpec(self.rotation, "beta-lloyd-max", "u32le", self.bits, seed)
-        return codec_for(spec, self.dim)
-
-
-@frozen
-class Variant:
-    """One program, and the shape of a call.
-
-    Args:
-        key, value: what is stored.
-        dtype: of the queries.
-        mask: ``none``, ``causal``, ``bool`` or ``added``.
-        padded, capped: whether rows start with hidden keys; whether logits are soft-capped.
-        gqa, q_len, tokens: of the call.
-        parts: splits over tokens; None: the usual number.
-    """
-
-    key: Stored
-    value: Stored
-    dtype: str = "float32"
-    mask: str = "none"
-    padded: bool = False
-    capped: bool = False
-    gqa: int = 2
-    q_len: int = 1
-    tokens: int = 200
-    parts: int | None = 2
-
-    @property
-    def name(self) -> str:
-        """Say in a few words what is stored and asked."""
-        sides = "/".join(
-            f"{side.bits:g}b{side.dim}" + (f"g{side.group}" if side.group else "")
-            for side in (self.key, self.value)
-        )
-        extras = "".join(
-            word for word, used in ((" padded", self.padded), (" capped", self.capped)) if used
-        )
-        return f"{sides} {self.gqa}x{self.q_len} {self.dtype} {self.mask}{extras}"
 
 
 def readable(codec: Codec) -> Side:
@@ -92,8 +70,7 @@ def readable(codec: Codec) -> Side:
 
 def rows(codec: Codec, tokens: int, rng: np.random.Generator) -> list[mx.array]:
     """Return planes ``[B, H, tokens, ...]`` of random vectors, cut out of more."""
-    x = rng.standard_normal((BATCH, HEADS, tokens + BEFORE + 2, codec.dim), dtype=np.float32)
-    return [plane[:, :, BEFORE : BEFORE + tokens] for plane in codec.encode(mx.array(x))]
+    return sample_rows(codec, int(rng.integers(2**32)), (BATCH, HEADS, tokens))
 
 
 def decode_error(variant: Variant, launches: Launches, seed: int = 0) -> float:
@@ -160,9 +137,10 @@ def score_error(variant: Variant, backend: Backend, launch: Launch | None = None
     codec = variant.key.codec(0)
     planes = rows(codec, variant.tokens, rng)
     shape = (BATCH, HEADS * variant.gqa, variant.q_len, codec.dim)
-    q = rng.standard_normal(shape, dtype=np.float32)
-    side = readable(codec)
-    came = score(mx.array(q), planes, side, scale=SCALE, backend=backend, launch=launch)
+    given = mx.array(rng.standard_normal(shape, dtype=np.float32))
+    given = given.astype(getattr(mx, variant.dtype))
+    came = score(given, planes, readable(codec), scale=SCALE, backend=backend, launch=launch)
+    q = np.asarray(given.astype(mx.float32), np.float64)
     k = np.repeat(np.asarray(codec.decode_rotated(planes), np.float64), variant.gqa, 1)
     return _error(np.asarray(came, np.float64), SCALE * q @ k.swapaxes(-1, -2))
 
@@ -177,6 +155,24 @@ def mix_error(variant: Variant, backend: Backend, launch: Launch | None = None) 
     came = mix(mx.array(weights), planes, readable(codec), backend=backend, launch=launch)
     v = np.repeat(np.asarray(codec.decode_rotated(planes), np.float64), variant.gqa, 1)
     return _error(np.asarray(came, np.float64), weights.astype(np.float64) @ v)
+
+
+def dequantize_error(stored: Stored, launch: Launch) -> float:
+    """Return the largest error of decoded vectors over the largest value.
+
+    Codes with signs are compared by products with queries: what is decoded is no vector.
+    """
+    rng = np.random.default_rng(4)
+    codec = stored.codec(0)
+    planes = rows(codec, 11, rng)
+    side = readable(codec)
+    came = decode_rotated(launch, planes, side)
+    expected = np.asarray(codec.decode_rotated(planes), np.float64)
+    if not side.signs:
+        return _error(np.asarray(came, np.float64), expected)
+    q = rng.standard_normal(expected.shape, dtype=np.float32)
+    met = side.queries(mx.array(q)) * came
+    return _error(np.asarray(met, np.float64).sum(-1), (q * expected).sum(-1))
 
 
 def encode_flips(variant: Variant, launch: Launch) -> float:
@@ -199,72 +195,3 @@ def encode_flips(variant: Variant, launch: Launch) -> float:
 def _error(came: Any, expected: Any) -> float:
     error = np.abs(came - expected)
     return float(np.where(np.isnan(error), np.inf, error).max() / np.abs(expected).max())
-
-
-DIMS = (64, 80, 96, 112, 128, 192, 256)
-DTYPES = ("float16", "bfloat16", "float32")
-MASKS = ("none", "causal", "bool", "added")
-
-
-def pairs(variant: Variant) -> set[tuple[Any, Any]]:
-    """Return the pairs of width, dimension, dtype and mask that a variant runs, on either side."""
-    return {
-        pair
-        for side in (variant.key, variant.value)
-        for pair in itertools.combinations((side.bits, side.dim, variant.dtype, variant.mask), 2)
-    }
-
-
-def covering() -> list[Variant]:
-    """Return look-up variants that run every pair of width, dimension, dtype and mask."""
-    sides = [Stored(bits, dim) for bits in range(1, 9) for dim in DIMS]
-    order = np.random.default_rng(0).permutation(len(sides))
-    ways = list(itertools.product(DTYPES, MASKS))
-    variants: list[Variant] = []
-    done: set[tuple[Any, Any]] = set()
-    for i, (a, b) in enumerate(order.reshape(-1, 2)):
-        base = Variant(sides[a], sides[b], gqa=1 + i % 4, q_len=1 + i % 3, parts=1 + i % 3)
-        base = evolve(base, padded=i % 3 == 0, capped=i % 5 == 0)
-        # A way that was not taken lately, among those that cover most.
-        tried = [evolve(base, dtype=dtype, mask=mask) for dtype, mask in ways[i % 12 :] + ways]
-        variants.append(max(tried, key=lambda variant: len(pairs(variant) - done)))
-        done |= pairs(variants[-1])
-    return variants
-
-
-def special() -> list[Variant]:
-    """Return what look-up codes of whole bits do not run: fractions, groups, many queries."""
-    lut = Stored(4, 64)
-    return [
-        Variant(Stored(3.5, 64), Stored(2.25, 128)),
-        Variant(Stored(7.125, 80), Stored(4.2, 96), mask="bool"),
-        Variant(Stored(2, 64, 64), Stored(3, 128, 32)),
-        Variant(Stored(4, 80, 64), Stored(5, 96, 32), padded=True),
-        Variant(Stored(6, 128, 128), Stored(8, 112, 64), mask="causal", q_len=2),
-        Variant(lut, Stored(8, 80, 32)),
-        Variant(Stored(4, 128, 64), lut),
-        Variant(Stored(4, 64, rotation="identity"), Stored(4, 64, rotation="orthogonal")),
-        Variant(lut, lut, mask="causal", gqa=8, q_len=16, tokens=70),
-        Variant(lut, lut, tokens=1, parts=None),
-        Variant(lut, lut, tokens=300, parts=None),
-    ]
-
-
-def of_bytes() -> Iterator[Variant]:
-    """Yield what the kernel of tensor cores serves: pairs of widths, dims, masks, many rows."""
-    for dim, key, value in itertools.product((64, 128), (2, 3, 4), (2, 3, 4)):
-        yield Variant(Stored(key, dim), Stored(value, dim), gqa=4)
-    four = Stored(4, 128)
-    yield Variant(four, four, gqa=2, q_len=4, mask="causal")
-    yield Variant(four, four, "bfloat16", "bool", padded=True, gqa=8, q_len=3)
-    yield Variant(Stored(3, 128), four, "float16", "added", capped=True, gqa=4)
-    yield Variant(Stored(4, 64), Stored(4, 64), mask="causal", gqa=1, q_len=16, tokens=1000)
-    yield Variant(four, four, gqa=4, tokens=37, parts=None)
-    yield Variant(four, four, gqa=4, tokens=5000, parts=None)
-
-
-def everything() -> Iterator[Variant]:
-    """Yield every width, dimension, dtype and mask, the next width and dimension as values."""
-    for bits, dim, dtype, mask in itertools.product(range(1, 9), DIMS, DTYPES, MASKS):
-        other = Stored(bits % 8 + 1, DIMS[(DIMS.index(dim) + 1) % len(DIMS)])
-        yield Variant(Stored(bits, dim), other, dtype, mask, q_len=2)

@@ -74,6 +74,7 @@ def attend(
     heads, tokens = keys[0].shape[1:3]
     rows = q_heads // heads * q_len
     key, value = sides
+    q = key.queries(q)
     plan = plan or tiling(launches.backend, key, value, rows)
     tiles = -(-rows // plan.rows)
     parts = parts or splits(launches.backend, tokens, tiles * heads * batch)
@@ -92,6 +93,7 @@ def attend(
             *key.constants("K"),
             *value.constants("V"),
             *plan.constants(),
+            ("KSIGNS", int(key.signs)),
             ("KROTATED", int(signs[0] is not None)),
             ("MASK", kind),
             ("PADDED", int(mask.padding is not None)),
@@ -133,10 +135,14 @@ def attend_unrotated(
 ) -> Partial:
     """Attend as ``attend`` does, with ``q`` and ``o`` in the model's own domain.
 
-    A rotation that is one Hadamard transform is done by the kernels, any other by MLX.
+    A rotation that is one Hadamard transform is done by the kernels, any other by MLX; so is that
+    of queries that must be projected.
     """
     keys, values, key_codec, value_codec = segment
-    signs = signs_of(key_codec.rotation), signs_of(value_codec.rotation)
+    signs: Signs = (
+        None if sides[0].signs else signs_of(key_codec.rotation),
+        signs_of(value_codec.rotation),
+    )
     if signs[0] is None:
         q = key_codec.rotation.forward(q.astype(mx.float32))
     options: dict[str, Any] = {"scale": scale, "softcap": softcap, "parts": parts}

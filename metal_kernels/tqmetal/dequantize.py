@@ -8,7 +8,7 @@ from tqcore.protocols import Planes
 from tqmetal.kernels import Launch
 from tqmetal.sides import Side
 
-CODES_A_THREAD = 4
+VALUES_A_THREAD = 4
 """Enough that a thread's scale and index arithmetic are shared, few enough to fill a GPU."""
 
 THREADS = 256
@@ -16,7 +16,10 @@ THREADS = 256
 
 
 def decode_rotated(launch: Launch, planes: Planes, side: Side) -> mx.array:
-    """Return float32 vectors ``[B, H, T, D]``, still in the rotated domain.
+    """Return float32 vectors ``[B, H, T, side.width]``, still in the rotated domain.
+
+    Of codes with signs, the levels' part is followed by the scaled signs: what ``side.queries``
+    are multiplied with.
 
     Args:
         launch: the kernel ``dequantize``.
@@ -24,13 +27,13 @@ def decode_rotated(launch: Launch, planes: Planes, side: Side) -> mx.array:
         side: how to read them.
     """
     batch, heads, tokens = planes[0].shape[:3]
-    lanes = -(-side.dim // CODES_A_THREAD)
+    lanes = -(-side.dim // VALUES_A_THREAD)
     (out,) = launch(
         inputs=side.arrays(planes),
-        template=[*side.constants(), ("LANES", lanes)],
+        template=[*side.constants(), ("SIGNS", int(side.signs)), ("LANES", lanes)],
         grid=(tokens * lanes, heads, batch),
         threadgroup=(THREADS, 1, 1),
-        output_shapes=[(batch, heads, tokens, side.dim)],
+        output_shapes=[(batch, heads, tokens, side.width)],
         output_dtypes=[mx.float32],
     )
     return out

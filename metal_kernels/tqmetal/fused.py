@@ -16,7 +16,7 @@ from tqmetal import decode
 from tqmetal.encode import encode, unwritable
 from tqmetal.kernels import Backend, kernel
 from tqmetal.probe import Probes, probe_decode, probe_encode
-from tqmetal.sides import Side, elsewhere, side_of, unserved
+from tqmetal.sides import Side, elsewhere, side_of, span_of, unserved
 from tqmetal.tiling import unfit
 from tqplugins.kernels_mlx.device import PortableKernel
 
@@ -48,7 +48,8 @@ class FusedKernel:
         When nothing else speaks against it, the kernel is compiled and probed, once a variant.
         """
         reasons = unserved(self.backend, request)
-        reasons += unfit("keys", request.key.dim) + unfit("values", request.value.dim)
+        for name, spec in (("keys", request.key), ("values", request.value)):
+            reasons += unfit(name, spec.dim, span_of(spec))
         reasons += too_long(request)
         if reasons:
             return reasons
@@ -123,7 +124,9 @@ def readable_sides(segment: EncodedSegment, mask: SegmentMask) -> tuple[Side, Si
     A request does not tell how a stranger's codebook lays out what it stores.
     """
     key, value = side_of(segment.key_codec), side_of(segment.value_codec)
-    return None if key is None or value is None or mask.columns is not None else (key, value)
+    if key is None or value is None or value.signs or mask.columns is not None:
+        return None
+    return key, value
 
 
 class MetalFusedKernel(FusedKernel):

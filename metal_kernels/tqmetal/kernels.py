@@ -18,7 +18,7 @@ Backend = Literal["metal", "cuda"]
 Launch = Callable[..., list[mx.array]]
 """A kernel object: ``launch(inputs=, template=, grid=, threadgroup=, output_shapes=, ...)``."""
 
-HEADERS = ("u32le.h", "share.h", "team.h", "codes.h", "encode.h")
+HEADERS = ("u32le.h", "share.h", "trellis.h", "team.h", "codes.h", "encode.h")
 """What kernels share, in the order in which it is included."""
 
 KEYS = ("key_words", "key_scales", "key_biases", "key_levels")

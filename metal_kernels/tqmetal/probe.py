@@ -15,27 +15,23 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from numpy.typing import NDArray
 
 from tqcore.attention.mask import SegmentMask
-from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import FAULT, EncodeRequest, KernelRequest, SideSpec
-from tqcore.spec import CodecSpec
 from tqmetal.decode import attend_unrotated, launches
 from tqmetal.dequantize import decode_rotated
 from tqmetal.encode import encode
 from tqmetal.kernels import Backend, kernel
-from tqmetal.sides import Side, side_of
-from tqplugins.affine.device import AffineCodebook, RawPacker
-from tqplugins.bitpack.device import BitPacker
-from tqplugins.hadamard.device import HadamardRotation
-from tqplugins.identity.device import IdentityRotation
+from tqmetal.samples import sample_codec, sample_rows, states_of
+from tqmetal.sides import Side
 from tqplugins.kernels_mlx.device import PortableKernel
-from tqplugins.lut.device import LutCodebook
 
 EXACT = 1e-6
 """Relative; both sides are one float32 product, and a wrong code is off by far more."""
+
+SUMMED = 1e-4
+"""Of the largest value: products with a query, which are sums."""
 
 CLOSE = 5e-3
 """Of the largest value: sums in another order, and CUDA's TF32 in the portable kernel."""
@@ -90,13 +86,24 @@ def probe_dequantize(backend: Backend, spec: SideSpec) -> None:
     Raises:
         RuntimeError: the results differ, or the kernel does not compile or run.
     """
-    codec, side = _codec(spec)
-    planes = _rows(codec, 20)
-    came = decode_rotated(kernel("dequantize", backend), planes, side)
-    expected = codec.decode_rotated(planes)
-    # An affine value is a sum, in which the device may fuse the product.
-    slack = EXACT * mx.abs(expected).max() if side.group else 0
-    _compare(came, expected, EXACT * mx.abs(expected) + slack, "decoded values")
+    for states in states_of(spec):
+        codec, side = sample_codec(spec, states)
+        planes = sample_rows(codec, 20, (BATCH, HEADS, TOKENS))
+        came = decode_rotated(kernel("dequantize", backend), planes, side)
+        expected = codec.decode_rotated(planes)
+        if side.signs:
+            came, expected = _meet(side, codec.dim, came, expected)
+        # An affine value is a sum, in which the device may fuse the product.
+        summed = SUMMED if side.signs else EXACT if side.group else 0.0
+        slack = summed * mx.abs(expected).max()
+        _compare(came, expected, EXACT * mx.abs(expected) + slack, "decoded values")
+
+
+def _meet(side: Side, dim: int, came: mx.array, expected: mx.array) -> tuple[mx.array, mx.array]:
+    """Return products with queries: decoded signs are not a vector, but meet a projected query."""
+    rng = np.random.default_rng(26)
+    q = mx.array(rng.standard_normal((BATCH, HEADS, TOKENS, dim), dtype=np.float32))
+    return (side.queries(q) * came).sum(-1), (q * expected).sum(-1)
 
 
 def probe_decode(backend: Backend, request: KernelRequest) -> None:
@@ -123,14 +130,24 @@ def probe_attend(
     Raises:
         RuntimeError: the results differ, or the kernel does not compile or run.
     """
-    (key, key_side), (value, value_side) = _codec(request.key), _codec(request.value)
-    planes = _rows(key, 21, tokens), _rows(value, 22, tokens)
+    for states in states_of(request.key, request.value):
+        _probe_attend(attend, request, close, tokens, states)
+
+
+def _probe_attend(
+    attend: Callable[..., Partial], request: KernelRequest, close: float, tokens: int, states: int
+) -> None:
+    (key, key_side), (value, value_side) = (
+        sample_codec(spec, states) for spec in (request.key, request.value)
+    )
+    keys = sample_rows(key, 21, (BATCH, HEADS, tokens))
+    values = sample_rows(value, 22, (BATCH, HEADS, tokens))
     rng = np.random.default_rng(23)
     shape = (BATCH, HEADS * request.gqa, request.q_len, key.dim)
     q = mx.array(rng.standard_normal(shape, dtype=np.float32)).astype(getattr(mx, request.dtype))
     mask = _mask(request, tokens, rng)
     options: dict[str, Any] = {"scale": 0.1, "softcap": 3.0 if request.softcap else None}
-    segment, sides = EncodedSegment(*planes, key, value), (key_side, value_side)
+    segment, sides = EncodedSegment(keys, values, key, value), (key_side, value_side)
     came = attend(q, segment, sides, mask, parts=2, **options)
     rotated = key.rotation.forward(q.astype(mx.float32))
     expected = PortableKernel().attend(rotated, segment, mask, **options)
@@ -179,36 +196,6 @@ def _compare(came: mx.array, expected: mx.array, tolerance: mx.array, what: str)
         raise RuntimeError(f"{expected.size - right} of {expected.size} {what} are wrong")
 
 
-def _codec(spec: SideSpec) -> tuple[Codec, Side]:
-    """Return a codec that stores what ``spec`` says, and how to read it."""
-    packer: Any
-    book: Any
-    rotation: Any = IdentityRotation(spec.dim, 0)
-    if spec.decode_kind == "affine":
-        book = AffineCodebook(spec.dim, spec.bits)
-        packer = RawPacker(book.runs)
-    else:
-        # What is rotated usually is so by Hadamard, which the kernels do themselves where they can.
-        rotation = HadamardRotation(spec.dim, 0)
-        book = LutCodebook(spec.dim, spec.bits, "norm", _levels)
-        packer = BitPacker(book.runs)
-    codec = Codec(CodecSpec("identity", "probe", "probe", spec.bits), rotation, book, packer)
-    side = side_of.__wrapped__(codec)
-    assert side is not None
-    return codec, side
-
-
-def _levels(dim: int, bits: int) -> NDArray[np.float64]:
-    return np.asarray((np.arange(2**bits) - (2**bits - 1) / 2) / 2**bits)
-
-
-def _rows(codec: Codec, seed: int, tokens: int = TOKENS) -> list[mx.array]:
-    """Return encoded random rows ``[B, H, tokens, ...]``, cut out of more."""
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal((BATCH, HEADS, tokens + 6, codec.dim), dtype=np.float32)
-    return [plane[:, :, 3 : 3 + tokens] for plane in codec.encode(mx.array(x))]
-
-
 def _named(variant: tuple[Hashable, ...]) -> str:
     spec = variant[-1]
     if isinstance(spec, KernelRequest):
@@ -223,4 +210,5 @@ def _named(variant: tuple[Hashable, ...]) -> str:
 
 
 def _side(spec: SideSpec) -> str:
-    return f"{spec.dim} values at {spec.bits:g} bits"
+    kind = "" if spec.decode_kind == "lut" else f" of {spec.decode_kind}"
+    return f"{spec.dim} values at {spec.bits:g} bits{kind}"

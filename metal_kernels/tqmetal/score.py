@@ -26,7 +26,7 @@ def score(
     """Return the logits, float32 ``[B, Hq, L, T]``: scaled, without soft-cap or mask.
 
     Args:
-        q: rotated queries, float32 ``[B, Hq, L, Dk]`` of any strides.
+        q: rotated queries, floats ``[B, Hq, L, Dk]`` of any strides.
         keys: planes ``[B, H, T, ...]`` of any strides, at least one token.
         side: how to read them.
         scale: of the logits.
@@ -37,9 +37,15 @@ def score(
     plan = tiling(backend, side, side, q_heads // heads * q_len)
     tiles = -(-(q_heads // heads * q_len) // plan.rows)
     parts = splits(backend, tokens, tiles * heads * batch)
+    q = side.queries(q)
     (logits,) = (launch or kernel("score", backend))(
         inputs=[q, unused_signs(), *side.arrays(keys), factors(scale, None)],
-        template=[*side.constants("K"), *plan.constants(), ("KROTATED", 0)],
+        template=[
+            *side.constants("K"),
+            *plan.constants(),
+            ("KSIGNS", int(side.signs)),
+            ("KROTATED", 0),
+        ],
         grid=(32 * plan.simdgroups * parts * tiles, heads, batch),
         threadgroup=(32 * plan.simdgroups, 1, 1),
         output_shapes=[(batch, q_heads, q_len, tokens)],

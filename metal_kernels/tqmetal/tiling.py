@@ -52,24 +52,35 @@ class Tiling:
         ]
 
 
-def unfit(name: str, dim: int) -> list[str]:
-    """Return the reasons why vectors of ``dim`` cannot be shared by the lanes of a team."""
-    if dim % DIM_STEP or not 0 < dim <= LARGEST_DIM:
-        return [f"{name} have dim {dim}, it takes multiples of {DIM_STEP} up to {LARGEST_DIM}"]
+def unfit(name: str, dim: int, span: int = 1) -> list[str]:
+    """Return the reasons why vectors of ``dim`` cannot be shared by the lanes of a team.
+
+    Args:
+        name: of the side.
+        dim: values a vector.
+        span: values a code, of which no lane has a part.
+    """
+    step = DIM_STEP * span
+    if dim % step or not 0 < dim <= LARGEST_DIM:
+        codes = ", of pairs" if span > 1 else ""
+        return [f"{name} have dim {dim}, it takes multiples of {step} up to {LARGEST_DIM}{codes}"]
     return []
 
 
 def tiling(backend: Backend, key: Side, value: Side, rows: int) -> Tiling:
     """Return how ``rows`` queries of a KV head attend to vectors of these sides."""
     wide = max(key.dim, value.dim)
-    fits = [n for n in (8, 16, 32) if key.dim % n == 0 and value.dim % n == 0]
+    fits = [n for n in (8, 16, 32) if all(s.dim % (n * s.span) == 0 for s in (key, value))]
     budget = REGISTERS[backend]
     shared = min(rows, MOST_ROWS)
     lanes = next((n for n in fits if shared * wide // n <= budget), fits[-1])
     shared = max(1, min(shared, budget * lanes // wide))
     # As many equal tiles as are needed: 12 rows are 2 tiles of 6, not 8 and 4.
     shared = -(-rows // -(-rows // shared))
-    light = all(side.bits <= 4 and not side.wide and not side.group for side in (key, value))
+    light = all(
+        side.code_bits <= 4 * side.span and not side.wide and not side.group
+        for side in (key, value)
+    )
     tokens = 4 if light and shared <= 4 else 2
     simdgroups = next(n for n in (4, 2, 1) if n == 1 or 4 * n * shared * value.dim <= SHARED)
     return Tiling(lanes, shared, tokens, simdgroups)

@@ -36,7 +36,7 @@ template <typename T> T __shfl_xor_sync(unsigned, T x, unsigned) { return x; }
 """
 
 ENTRY = """
-template <int D, int BITS, int WIDE, int GROUP, int LANES>
+template <int D, int BITS, int WIDE, int GROUP, int SPAN, int STATES, int SIGNS, int LANES>
 void kernel(const uint32_t* words, const int* words_shape, const int64_t* words_strides,
             const uint16_t* scales, const int64_t* scales_strides, const uint16_t* biases,
             const int64_t* biases_strides, const float* levels, float* out) {
@@ -58,7 +58,7 @@ extern "C" void run_%(name)s(const uint32_t* w, const int* ws, const int64_t* wt
 
 
 def build(folder: Path, variants: Iterable[tuple[int, ...]]) -> Callable[..., list[np.ndarray]]:
-    """Compile the ``(D, BITS, WIDE, GROUP, LANES)`` variants; return a launch of numpy arrays."""
+    """Compile variants, template constants in order; return a launch of numpy arrays."""
     text = SHIM + kernels.header("cuda") + ENTRY % kernels.read("dequantize.metal")
     for constants in variants:
         names = {"name": "_".join(map(str, constants)), "constants": ", ".join(map(str, constants))}

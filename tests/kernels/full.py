@@ -1,72 +1,88 @@
-"""Every width, head dimension, dtype and mask of the fused decode, on the emulator.
+"""Every kernel at every width, head dimension and dtype, on the emulator; what is known is not rerun.
 
-python -m tests.kernels.full [processes]      (``make kernels-full``)
+python -m tests.kernels.full [--fresh] [--processes N] [--only TEXT]      (``make kernels-full``)
 
-Writes report.json beside this file: what was run, on which text, and the largest errors.
+Writes report.json beside this file as it goes: for each variant the digest of the text that was
+compiled for it, and the largest error. A run goes on where the last one ended, and repeats only
+variants whose text, emulator, compiler or check has changed since, or that were wrong.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import argparse
+import os
 import random
 import sys
-from collections import defaultdict
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
-from typing import Any
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
 
-import mlx.core as mx
+from tests.kernels.fullcases import Case, Result, cases, digest_of, run
+from tests.kernels.fullreport import REPORT, Report
 
-from tests.kernels import emulated
-from tqcore.testing.msl.toolchain import toolchain
-from tqmetal import kernels
-from tqmetal.checks import Variant, covering, decode_error, everything, special
-
-REPORT = Path(__file__).with_name("report.json")
-CLOSE = 1e-4
+EVERY = 10.0
+"""Seconds between two writes of the report."""
 
 
-def text_id() -> str:
-    """Return a digest of the kernel's text."""
-    text = kernels.header("metal") + kernels.read("decode.metal") + kernels.read("merge.metal")
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def known(case: Case, results: dict[str, Result]) -> bool:
+    """Return whether the report already says that this case, as it is now, is right."""
+    result = results.get(case.name)
+    return result is not None and result.right and digest_of(case) == result.digest
 
 
-def run(variant: Variant) -> tuple[str, str, float, str]:
-    """Return name, mask, error and what the emulator found wrong."""
-    try:
-        return variant.name, variant.mask, decode_error(variant, emulated.launches()), ""
-    except Exception as fault:
-        return variant.name, variant.mask, float("inf"), str(fault)
+def tell(case: Case, results: dict[str, Result]) -> tuple[Case, Result | None]:
+    """Return a case with its result, or with None if it was known."""
+    return (case, None) if known(case, results) else (case, run(case))
 
 
-def main() -> None:
-    """Run them all, two at a time unless told otherwise; what is done is reported as it goes."""
-    processes = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    variants = [*special(), *covering(), *everything()]
-    random.Random(0).shuffle(variants)
-    largest: dict[str, float] = defaultdict(float)
-    wrong: list[dict[str, Any]] = []
+def work(chosen: list[Case], report: Report, processes: int) -> Iterator[tuple[int, Case, Result]]:
+    """Run what is not known; yield how many cases are done, and each case that was run."""
+    results = dict(report.results)
     with ProcessPoolExecutor(processes) as pool:
-        for i, (name, mask, error, fault) in enumerate(pool.map(run, variants)):
-            largest[mask] = max(largest[mask], error)
-            if not error <= CLOSE:
-                wrong.append({"variant": name, "error": error, "fault": fault})
-            print(f"{i + 1}/{len(variants)} {name} {error:.1e} {fault}", flush=True)
-            report = {
-                "text": text_id(),
-                "mlx": mx.__version__,
-                "compiler": toolchain().version.splitlines()[0],
-                "variants": len(variants),
-                "run": i + 1,
-                "tolerance": CLOSE,
-                "largest error by mask": dict(sorted(largest.items())),
-                "wrong": wrong,
-            }
-            REPORT.write_text(json.dumps(report, indent=2) + "\n")
-    sys.exit(bool(wrong))
+        futures = [
+            pool.submit(tell, case, {case.name: results[case.name]} if case.name in results else {})
+            for case in chosen
+        ]
+        for done, future in enumerate(as_completed(futures), 1):
+            case, result = future.result()
+            if result is not None:
+                yield done, case, result
+
+
+def main(arguments: Iterable[str] | None = None) -> int:
+    """Run what is not known to be right; return 1 if anything is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fresh", action="store_true", help="run everything again")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--sample", type=int, help="that many cases, drawn at random")
+    args = parser.parse_args(None if arguments is None else list(arguments))
+    everything = cases()
+    report = Report.read(REPORT) if not args.fresh else Report({})
+    report = report.without_strangers(case.name for case in everything)
+    chosen = [case for case in everything if args.only in case.name]
+    random.Random(0).shuffle(chosen)
+    chosen = chosen[: args.sample]
+    ran, written = 0, time.monotonic()
+    # Thousands of libraries, each loaded once.
+    scratch = tempfile.TemporaryDirectory(prefix="tqcore-full-")
+    os.environ["TQCORE_CACHE_DIR"] = scratch.name
+    try:
+        for done, case, result in work(chosen, report, args.processes):
+            ran += 1
+            report.results[case.name] = result
+            print(f"{done}/{len(chosen)} {case.name} {result.error:.1e} {result.fault}", flush=True)
+            if time.monotonic() - written > EVERY:
+                report.write(REPORT, len(everything))
+                written = time.monotonic()
+    finally:
+        report.write(REPORT, len(everything))
+        scratch.cleanup()
+    wrong = [case.name for case in chosen if not report.results[case.name].right]
+    print(f"{ran} run, {len(chosen) - ran} known, {len(wrong)} wrong; {REPORT}")
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

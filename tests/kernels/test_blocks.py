@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from attrs import evolve
 
+from tests.kernels import emulated
 from tests.kernels.helpers import MIXED, SIDE, WIDTHS, FakeLaunch, codec
 from tqcore.attention.mask import SegmentMask
-from tqcore.codec import Codec
+from tqcore.codec import Codec, codec_for
 from tqcore.protocols import EncodedSegment, ScoreKernel
 from tqcore.registry import registry
-from tqcore.select import KernelRequest
+from tqcore.select import KernelRequest, SideSpec
 from tqmetal import blocks
 from tqmetal.blocks import CudaBlockKernel, MetalBlockKernel
 from tqplugins.kernels_mlx.device import PortableKernel
@@ -61,13 +62,55 @@ def test_other_kinds_and_widths_of_affine_are_refused():
     request = KernelRequest(
         "metal",
         "float16",
-        evolve(SIDE, decode_kind="pair"),
+        evolve(SIDE, decode_kind="raw"),
         evolve(SIDE, layout="mlx-affine/1", decode_kind="affine", bits=7),
     )
     assert MetalBlockKernel().refuses(request) == [
-        "keys decode by pair, it decodes by lut and affine",
+        "keys decode by raw, it decodes by lut, affine, pair, trellis and lut+sign",
         "values have 7 bits, of affine it reads MLX's widths",
     ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (SideSpec(64, 5, "u32le/1", "pair"), "keys have 5 bits, of pairs it reads halves up to 4"),
+        (SideSpec(64, 2.25, "u32le/1", "pair"), "keys have 2.25 bits, of pairs"),
+        (SideSpec(64, 4.5, "u32le/1", "trellis"), "keys have 4.5 bits, of a trellis it reads 1 to"),
+        (SideSpec(2, 2, "u32le/1", "trellis"), "keys have dim 2, of a trellis too short"),
+        (SideSpec(64, 1, "u32le/1", "lut+sign"), "keys have 1 bits, of levels and signs"),
+        (SideSpec(64, 3, "u32le/2", "trellis"), "keys have layout u32le/2, it reads u32le/1"),
+    ],
+)
+def test_widths_and_layouts_of_other_kinds(spec, reason):
+    (said,) = MetalBlockKernel().refuses(KernelRequest("metal", "float16", spec, SIDE))
+    assert said.startswith(reason)
+
+
+def test_signs_of_values_are_refused():
+    signed = SideSpec(64, 3, "u32le/1", "lut+sign")
+    (said,) = MetalBlockKernel().refuses(KernelRequest("metal", "float16", SIDE, signed))
+    assert said == "values decode by lut+sign, it reads signs of keys only"
+
+
+@pytest.mark.parametrize("scheme", ["pair", "trellis", "turboquant-prod"])
+def test_a_prompt_of_another_kind_is_decoded_by_the_kernel(monkeypatch, scheme):
+    calls = []
+    launch = emulated.kernel("dequantize")
+
+    def counted(**call):
+        calls.append(call)
+        return launch(**call)
+
+    monkeypatch.setattr(blocks, "kernel", lambda name, backend: counted)
+    spec = registry().scheme(scheme).resolve(3)
+    segment = encoded(codec_for(spec.key, 64), codec_for(spec.value, 64), tokens=70)
+    q = mx.random.normal((2, 4, 20, 64), key=mx.random.key(3))
+    mask = SegmentMask.of("causal", 20, 70)
+    came = MetalBlockKernel().attend(q, segment, mask, scale=0.125)
+    expected = PortableKernel().attend(q, segment, mask, scale=0.125)
+    np.testing.assert_allclose(np.array(came.o), np.array(expected.o), rtol=1e-4, atol=1e-5)
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize(("kind", "other"), [(MetalBlockKernel, "cuda"), (CudaBlockKernel, "metal")])  # fmt: skip

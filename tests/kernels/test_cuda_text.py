@@ -38,6 +38,12 @@ struct Shape { int32_t of[8]; __device__ int32_t operator[](int i) const { retur
 struct Strides { int64_t of[8]; __device__ int64_t operator[](int i) const { return of[i]; } };
 """
 LUT, AFFINE = Stored(4, 128), Stored(4, 80, 32)
+KINDS = [
+    Stored(3.5, 128, kind="pair"),
+    Stored(4, 128, kind="trellis"),
+    Stored(2.5, 64, kind="trellis", states=8),
+    Stored(4, 128, kind="lut+sign"),
+]
 FLOAT = "float"
 
 
@@ -53,12 +59,18 @@ def dtype(name, group):
     )
 
 
-def text(name, stored):
-    """Return the kernel as MLX writes it, for keys and values that are ``stored``."""
+def text(name, stored, rows=4):
+    """Return the kernel as MLX writes it, for keys and values that are ``stored``.
+
+    Of codes with signs, values are stored without.
+    """
     side, codec = readable(stored.codec(0)), stored.codec(0)
-    plan = tiling("cuda", side, side, 4)
-    constants = [*side.constants(), *side.constants("K"), *side.constants("V"), *plan.constants()]
-    constants += [("KROTATED", 1), ("MASK", CAUSAL), ("PADDED", 1), ("CAPPED", 1), ("ROTATED", 1)]
+    value = readable(LUT.codec(1)) if side.signs else side
+    plan = tiling("cuda", side, value, rows)
+    constants = [*side.constants(), *side.constants("K"), *value.constants("V")]
+    constants += [("SIGNS", int(side.signs)), ("KSIGNS", int(side.signs))]
+    constants += [*plan.constants(), ("KROTATED", int(not side.signs))]
+    constants += [("MASK", CAUSAL), ("PADDED", 1), ("CAPPED", 1), ("ROTATED", 1)]
     constants += [("THREADS", 512)] if name == "merge" else []
     if name == "encode":
         recipe = recipe_of(codec)
@@ -81,6 +93,12 @@ def text(name, stored):
 
 CASES = [(name, LUT) for name in kernels.ARRAYS] + [
     (name, AFFINE) for name in ("dequantize", "score", "mix")
+]
+CASES += [
+    (name, stored)
+    for stored in KINDS
+    for name in ("decode", "dequantize", "score", "mix")
+    if (name, stored.kind) != ("mix", "lut+sign")
 ]
 
 

@@ -10,8 +10,8 @@ from attrs import evolve
 from tests.kernels import emulated
 from tqcore.attention.mask import SegmentMask
 from tqcore.protocols import EncodedSegment
-from tqmetal import checks, decode
-from tqmetal.checks import Stored, Variant, covering, decode_error, special
+from tqmetal import checks, decode, variants
+from tqmetal.checks import Stored, Variant, covering, decode_error, of_kinds, special
 from tqmetal.tiling import LARGEST_DIM, SHARED, tiling
 from tqplugins.kernels_mlx.device import PortableKernel
 
@@ -24,7 +24,9 @@ def launches():
     return emulated.launches()
 
 
-@pytest.mark.parametrize("variant", [*covering(), *special()], ids=lambda variant: variant.name)
+@pytest.mark.parametrize(
+    "variant", [*covering(), *special(), *of_kinds()], ids=lambda variant: variant.name
+)
 def test_decode_equals_the_formula(launches, variant):
     assert decode_error(variant, launches) < CLOSE
 
@@ -34,6 +36,18 @@ def test_the_variants_cover_every_pair():
     for row in itertools.product(range(1, 9), checks.DIMS, checks.DTYPES, checks.MASKS):
         wanted |= set(itertools.combinations(row, 2))
     assert wanted <= set().union(*map(checks.pairs, covering()))
+
+
+def test_other_kinds_meet_every_width_dimension_dtype_and_mask():
+    found = set().union(*map(variants.kind_pairs, of_kinds()))
+    for kind, widths in (
+        (("pair", 4), variants.PAIR_WIDTHS),
+        (("trellis", 4), variants.TRELLIS_WIDTHS),
+        (("trellis", 8), variants.TRELLIS_WIDTHS),
+        (("lut+sign", 4), variants.SIGN_WIDTHS),
+    ):
+        wanted = (*widths, *variants.FULL_DIMS, *variants.DTYPES, *variants.MASKS)
+        assert {(kind, one) for one in wanted} <= found
 
 
 @pytest.mark.parametrize("dim", [64, 256])
@@ -48,7 +62,9 @@ def test_threads_may_run_in_any_order(seed):
     assert decode_error(Variant(LUT, LUT, tokens=70, parts=3), emulated.launches(seed=seed)) < CLOSE
 
 
-@pytest.mark.parametrize("variant", special()[:3], ids=lambda variant: variant.name)
+@pytest.mark.parametrize(
+    "variant", [*special()[:3], *of_kinds()[5::4]], ids=lambda variant: variant.name
+)
 def test_the_tiling_of_cuda_is_right_as_well(variant):
     assert decode_error(variant, emulated.launches("cuda")) < CLOSE
 
@@ -197,6 +213,50 @@ def test_a_planted_fault_is_found(name, text, broken):
         found = True
     assert any(edited), name
     assert found, name
+
+
+TRELLIS = Variant(
+    Stored(3, 64, kind="trellis"), Stored(2.5, 64, kind="trellis", states=8), gqa=2, parts=2
+)
+WIDE_TRELLIS = Variant(Stored(2, 256, kind="trellis", states=8), LUT, gqa=1, tokens=40)
+SIGNED = Variant(Stored(3, 64, kind="lut+sign"), Stored(2.5, 64, kind="pair"), gqa=2)
+
+
+@pytest.mark.parametrize(
+    ("variant", "text", "broken"),
+    [
+        (TRELLIS, "first > 0 ? first - 3 : T - 3", "first > 0 ? first - 3 : 0"),
+        (TRELLIS, "first > 0 ? first - 3 : T - 3", "first - 3"),
+        (TRELLIS, "((x >> 5) ^ (x >> 1)) | (x >> 4)", "((x >> 5) ^ (x >> 3)) | (x >> 4)"),
+        (TRELLIS, "((x >> 5) ^ (x >> 3) ^ (x << 1)) | (x >> 2)", "((x >> 5) ^ (x >> 3)) | (x >> 2)"),
+        (TRELLIS, "at |= bits &", "at |= 0 &"),
+        (TRELLIS, "(states) > 0 ? (dim) / (span) : 0", "0"),
+        (WIDE_TRELLIS, "last = x;", ""),
+        (WIDE_TRELLIS, "tq_funnel(last, x, 25)", "tq_funnel(last, x, 27)"),
+        (SIGNED, "sign ^ 0xbf800000u", "sign ^ 0x3f800000u"),
+        (SIGNED, "sums[u][r] * sides[u][1]", "sums[u][r] * sides[u][0]"),
+        (SIGNED, "KSTREAM = KD * KBITS", "KSTREAM = KD * (KBITS - 1)"),
+        (SIGNED, "points[index].x[i % SPAN]", "points[index].x[0]"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_another_kind_is_found(variant, text, broken):
+    edited = []
+
+    def edit(source):
+        edited.append(text in source)
+        return source.replace(text, broken)
+
+    try:
+        found = not decode_error(variant, emulated.launches(edit=edit)) < CLOSE
+    except Exception:
+        found = True
+    assert any(edited)
+    assert found
+
+
+def test_those_are_right_without_a_fault(launches):
+    for variant in (TRELLIS, WIDE_TRELLIS, SIGNED):
+        assert decode_error(variant, launches) < CLOSE
 
 
 def test_the_same_variant_without_a_fault_is_right(launches):

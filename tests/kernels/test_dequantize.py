@@ -11,8 +11,9 @@ from tests.kernels.helpers import MIXED, WIDTHS, FakeLaunch, codec, rows
 from tqcore.codec import Codec, codec_for
 from tqcore.spec import CodecSpec, PlaneSpec
 from tqcore.widths import runs
-from tqmetal import kernels
-from tqmetal.dequantize import CODES_A_THREAD, decode_rotated
+from tqmetal import checks, kernels
+from tqmetal.checks import Stored
+from tqmetal.dequantize import VALUES_A_THREAD, decode_rotated
 from tqmetal.sides import side_of
 
 DIMS = (5, 64, 80, 96, 128, 256)
@@ -24,7 +25,12 @@ def sliced(planes, start, stop):
 
 def constants(dim, bits):
     side = side_of(codec(bits, dim))
-    return (dim, side.bits, side.wide, 0, -(-dim // CODES_A_THREAD))
+    return (dim, side.bits, side.wide, 0, 1, 0, 0, -(-dim // VALUES_A_THREAD))
+
+
+def constants_of(side):
+    sizes = [value for _, value in side.constants()]
+    return (*sizes, int(side.signs), -(-side.dim // VALUES_A_THREAD))
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
@@ -76,6 +82,52 @@ def test_a_stranger_that_calls_itself_lut_is_not_misread(attribute, value):
     assert side_of(Codec(known.spec, known.rotation, book, known.packer)) is None
 
 
+@pytest.mark.parametrize(
+    ("stored", "bits", "span", "states", "count"),
+    [
+        (Stored(2.5, 64, kind="pair"), 5, 2, 0, 64),
+        (Stored(3, 64, kind="trellis"), 2, 1, 4, 16),
+        (Stored(3.5, 64, kind="trellis", states=8), 6, 2, 8, 512),
+        (Stored(1, 64, kind="trellis"), 0, 1, 4, 4),
+        (Stored(4, 64, kind="lut+sign"), 3, 1, 0, 8),
+    ],
+    ids=str,
+)
+def test_other_kinds_have_points_labels_and_signs(stored, bits, span, states, count):
+    side = side_of(stored.codec(0))
+    assert (side.bits, side.span, side.states, side.levels.size) == (bits, span, states, count)
+    assert side.signs == (stored.kind == "lut+sign")
+    assert side.width == (128 if side.signs else 64)
+
+
+@pytest.mark.parametrize("kind", ["pair", "trellis", "lut+sign"])
+def test_anyones_codebook_of_a_kind_is_read(kind):
+    known = Stored(3, 64, kind=kind).codec(0)
+    book = type("Stranger", (), {**vars(known.codebook), "decode_kind": kind})()
+    assert side_of(Codec(known.spec, known.rotation, book, known.packer)) is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "attribute", "value"),
+    [
+        ("pair", "points", mx.zeros((64, 1))),
+        ("pair", "runs", ((16, 6), (16, 6))),
+        ("trellis", "points", mx.zeros((8, 1))),
+        ("trellis", "trellis", None),
+        ("trellis", "runs", ((64, 3),)),
+        ("trellis", "side_planes", (PlaneSpec("scale", "float16"),)),
+        ("lut+sign", "sketch", None),
+        ("lut+sign", "side_planes", (PlaneSpec("scale", "uint16"),)),
+        ("lut+sign", "runs", ((64, 2), (64, 2))),
+    ],
+)
+def test_a_stranger_that_is_otherwise_made_is_not_misread(kind, attribute, value):
+    known = Stored(3, 64, kind=kind).codec(0)
+    book = type("Stranger", (), {**vars(known.codebook), attribute: value})()
+    book.decode_kind = kind
+    assert side_of(Codec(known.spec, known.rotation, book, known.packer)) is None
+
+
 @pytest.mark.parametrize("bits", [*WIDTHS, *MIXED])
 @pytest.mark.parametrize("tokens", [1, 9])
 def test_mlx_accepts_the_launch(bits, tokens, tmp_path):
@@ -97,7 +149,9 @@ def test_the_launch_covers_every_code_and_copies_no_plane():
     assert call["inputs"][0] is planes[0]
     assert call["inputs"][1].shape == (2, 3, 7, 1)
     assert call["grid"] == (7 * 20, 3, 2)
-    assert dict(call["template"]) == {"D": 80, "BITS": 3, "WIDE": 40, "GROUP": 0, "LANES": 20}
+    assert dict(call["template"]) == {
+        "D": 80, "BITS": 3, "WIDE": 40, "GROUP": 0, "SPAN": 1, "STATES": 0, "SIGNS": 0, "LANES": 20,
+    }  # fmt: skip
     assert call["output_shapes"] == [(2, 3, 7, 80)]
     assert mx.array_equal(out, made.decode_rotated(planes))
 
@@ -134,9 +188,34 @@ def test_the_metal_kernel_follows_any_strides(emulated, bits, axes):
     assert mx.array_equal(decode_rotated(emulated, planes, side_of(made)), expected)
 
 
+KINDS = [
+    *(Stored(bits, 80, kind="pair") for bits in (1, 2.5, 4)),
+    *(Stored(bits, 80, kind="trellis") for bits in (1, 1.5, 3, 5)),
+    *(Stored(bits, 112, kind="trellis", states=8) for bits in (2, 3.5)),
+    Stored(2, 6, kind="trellis"),
+    Stored(2.5, 8, kind="trellis", states=8),
+    *(Stored(bits, 80, kind="lut+sign") for bits in (2, 3.5, 8)),
+]
+
+
+@pytest.mark.parametrize("stored", KINDS, ids=str)
+def test_other_kinds_equal_the_portable_decode(emulated, cuda_text, stored):
+    made = stored.codec(0)
+    side, planes = side_of(made), checks.rows(made, 7, np.random.default_rng(0))
+    came, expected = decode_rotated(emulated, planes, side), made.decode_rotated(planes)
+    plain = evolve(side, levels=np.array(side.levels))
+    same = decode_rotated(cuda_text, [np.array(plane) for plane in planes], plain)
+    np.testing.assert_array_equal(same, np.array(came))
+    if side.signs:
+        assert checks.dequantize_error(stored, emulated) < 1e-6
+    else:
+        assert mx.array_equal(came, expected)
+
+
 @pytest.fixture(scope="module")
 def cuda_text(tmp_path_factory):
     variants = {constants(dim, bits) for dim, bits in (*EVERY_WIDTH, *EVERY_DIM)}
+    variants |= {constants_of(side_of(stored.codec(0))) for stored in KINDS}
     return cpp.build(tmp_path_factory.mktemp("cpp"), sorted(variants))
 
 

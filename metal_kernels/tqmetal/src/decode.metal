@@ -1,19 +1,22 @@
 // Fused decode: attention of a few queries over packed keys and values (online softmax, Milakov
 // and Gimelshein 2018), split over tokens. Nothing is expanded outside registers.
 //
-//   q             [B, Hq, L, KD]            floats of any type and strides
+//   q             [B, Hq, L, KD]            floats of any type and strides (KSIGNS: [..., 2 KD],
+//                                           rotated, then projected as the signs are)
 //   key_signs     float32 [KD]              signs over sqrt(KD), to rotate q as keys are (KROTATED)
 //   key_words     uint32  [B, H, T, W]      u32le/1, any strides; so are value_words
 //   key_scales    uint16  [B, H, T, 1]      or float16 [B, H, T, groups] (KGROUP > 0)
-//   key_biases                              float16 [B, H, T, groups]; unused if KGROUP = 0
-//   key_levels    float32 [tables]          unused if KGROUP > 0; value_* are alike
+//   key_biases                              float16 [B, H, T, groups]; the signs' uint16 scale
+//                                           [B, H, T, 1] if KSIGNS; else unused
+//   key_levels    float32 [tables]          levels, or points of KSPAN values; unused if KGROUP > 0
 //   mask          [B, Hq, L, T]             bool or floats to add, any strides; unused if MASK < 2
 //   padding       int32   [B]               keys at the start of a row that are hidden (if PADDED)
 //   place         int32   [1]               keys before the first query's own (MASK = 1, causal)
 //   factors       float32 [2]               scale of the logits, soft-cap (if CAPPED)
 //   parts         float32 [B, Hq, L, S, VD] o of every split, tops m, sums l: [B, Hq, L, S]
 //
-//   KD, KBITS, KWIDE, KGROUP; VD, ...       the sides (share.h)
+//   KD, KBITS, KWIDE, KGROUP, KSPAN, KSTATES; VD, ...    the sides (share.h)
+//   KSIGNS                                  1: a sign of one bit a value follows the codes
 //   KROTATED                                0: q is rotated as keys are, or they are not
 //   LANES                                   lanes that share a token's vector
 //   ROWS                                    queries of a KV head that share one unpacking
@@ -31,12 +34,15 @@ constexpr int VN = VD / LANES;
 constexpr int TEAMS = 32 / LANES;
 constexpr int THREADS = 32 * SIMDGROUPS;
 constexpr int STEP = TEAMS * TOKENS;
-constexpr int KLEVELS = TQ_LEVELS(KBITS, KWIDE, KGROUP);
-constexpr int VLEVELS = TQ_LEVELS(VBITS, VWIDE, VGROUP);
+constexpr int KPOINTS = TQ_POINTS(KBITS, KWIDE, KGROUP, KSTATES);
+constexpr int VPOINTS = TQ_POINTS(VBITS, VWIDE, VGROUP, VSTATES);
+constexpr int KSIZE = TQ_SHARE(KD, KBITS, KWIDE, KSPAN, KSTATES, KN);
+constexpr int VSIZE = TQ_SHARE(VD, VBITS, VWIDE, VSPAN, VSTATES, VN);
+constexpr int KSTREAM = KD * KBITS + KWIDE;
 
-TQ_SHARED tq_chunk<TQ_CHUNK(KN)> queries[ROWS * KD / TQ_CHUNK(KN)];
-TQ_SHARED float key_table[KLEVELS];
-TQ_SHARED float value_table[VLEVELS];
+TQ_SHARED tq_chunk<TQ_CHUNK(KN)> queries[(1 + KSIGNS) * ROWS * KD / TQ_CHUNK(KN)];
+TQ_SHARED tq_chunk<KSPAN> key_table[KPOINTS];
+TQ_SHARED tq_chunk<VSPAN> value_table[VPOINTS];
 TQ_SHARED float outs[SIMDGROUPS * ROWS * VD];
 TQ_SHARED float maxima[SIMDGROUPS * ROWS];
 TQ_SHARED float totals[SIMDGROUPS * ROWS];
@@ -63,14 +69,19 @@ const int end = begin + span < tokens ? begin + span : tokens;
 tq_stage_queries<KD, LANES, ROWS, KROTATED, THREADS>(
     q + batch * q_strides[0], q_strides, key_signs, int(head), gqa, q_len, tile * ROWS, factors[0],
     thread_id, queries);
+if (KSIGNS) {
+  tq_stage_queries<KD, LANES, ROWS, 0, THREADS>(
+      q + batch * q_strides[0] + KD * q_strides[3], q_strides, key_signs, int(head), gqa, q_len,
+      tile * ROWS, factors[0], thread_id, queries + ROWS * KD / TQ_CHUNK(KN));
+}
 if (KGROUP == 0) {
-  for (int i = int(thread_id); i < KLEVELS; i += THREADS) {
-    key_table[i] = key_levels[i];
+  for (int i = int(thread_id); i < KSPAN * KPOINTS; i += THREADS) {
+    key_table[i / KSPAN].x[i % KSPAN] = key_levels[i];
   }
 }
 if (VGROUP == 0) {
-  for (int i = int(thread_id); i < VLEVELS; i += THREADS) {
-    value_table[i] = value_levels[i];
+  for (int i = int(thread_id); i < VSPAN * VPOINTS; i += THREADS) {
+    value_table[i / VSPAN].x[i % VSPAN] = value_levels[i];
   }
 }
 TQ_BARRIER;
@@ -96,8 +107,9 @@ for (int r = 0; r < ROWS; r++) {
 }
 
 for (int start = begin + int(simd) * STEP; start < end; start += SIMDGROUPS * STEP) {
-  uint key_share[TOKENS][TQ_REGISTERS(KBITS, KWIDE, KN)];
-  uint value_share[TOKENS][TQ_REGISTERS(VBITS, VWIDE, VN)];
+  uint key_share[TOKENS][KSIZE];
+  uint key_bits[TOKENS][KSIGNS ? TQ_REGISTERS(1, 0, KN, KSTREAM) : 1];
+  uint value_share[TOKENS][VSIZE];
   float key_sides[TOKENS][4];
   float value_sides[TOKENS][4];
   // All loads first: their waits overlap.
@@ -105,9 +117,13 @@ for (int start = begin + int(simd) * STEP; start < end; start += SIMDGROUPS * ST
   for (int u = 0; u < TOKENS; u++) {
     const int at = start + u * TEAMS + int(team);
     const int t = at < end ? at : end - 1;
-    tq_load<KBITS, KWIDE, KN>(
-        keys + tq_offset(t, key_words_strides[2]), key_words_strides[3], lane * KN, key_share[u]);
-    tq_load_sides<KGROUP, KN>(
+    tq_load_share<KD, KBITS, KWIDE, KSPAN, KSTATES, KN>(
+        keys + tq_offset(t, key_words_strides[2]), key_words_strides[3], lane, key_share[u]);
+    if (KSIGNS) {
+      tq_load<1, 0, KSTREAM, KN>(
+          keys + tq_offset(t, key_words_strides[2]), key_words_strides[3], lane * KN, key_bits[u]);
+    }
+    tq_load_sides<KGROUP, KSIGNS, KN>(
         kscales + tq_offset(t, key_scales_strides[2]), key_scales_strides[3],
         kbiases + tq_offset(t, key_biases_strides[2]), key_biases_strides[3], lane * KN, key_sides[u]);
   }
@@ -115,16 +131,24 @@ for (int start = begin + int(simd) * STEP; start < end; start += SIMDGROUPS * ST
   for (int u = 0; u < TOKENS; u++) {
     const int at = start + u * TEAMS + int(team);
     const int t = at < end ? at : end - 1;
-    tq_load<VBITS, VWIDE, VN>(
-        values + tq_offset(t, value_words_strides[2]), value_words_strides[3], lane * VN, value_share[u]);
-    tq_load_sides<VGROUP, VN>(
+    tq_load_share<VD, VBITS, VWIDE, VSPAN, VSTATES, VN>(
+        values + tq_offset(t, value_words_strides[2]), value_words_strides[3], lane, value_share[u]);
+    tq_load_sides<VGROUP, 0, VN>(
         vscales + tq_offset(t, value_scales_strides[2]), value_scales_strides[3],
         vbiases + tq_offset(t, value_biases_strides[2]), value_biases_strides[3], lane * VN, value_sides[u]);
   }
 
+  TQ_UNROLL
+  for (int u = 0; u < TOKENS; u++) {
+    tq_label<KSTATES, KN / KSPAN>(key_share[u]);
+  }
   float s[TOKENS][ROWS];
-  tq_dot<KBITS, KWIDE, KGROUP, KN, LANES, ROWS, TOKENS>(
+  tq_dot<KBITS, KWIDE, KGROUP, KSPAN, KSTATES, KN, LANES, ROWS, TOKENS>(
       key_share, key_table, key_sides, queries, lane, s);
+  if (KSIGNS) {
+    tq_add_signs<KN, LANES, ROWS, TOKENS>(
+        key_bits, key_sides, queries + ROWS * KD / TQ_CHUNK(KN), lane, s);
+  }
   TQ_UNROLL
   for (int u = 0; u < TOKENS; u++) {
     const int at = start + u * TEAMS + int(team);
@@ -188,7 +212,8 @@ for (int start = begin + int(simd) * STEP; start < end; start += SIMDGROUPS * ST
   }
   TQ_UNROLL
   for (int u = 0; u < TOKENS; u++) {
-    tq_mix<VBITS, VWIDE, VGROUP, VN, ROWS>(
+    tq_label<VSTATES, VN / VSPAN>(value_share[u]);
+    tq_mix<VBITS, VWIDE, VGROUP, VSPAN, VSTATES, VN, ROWS>(
         value_share[u], value_table, value_sides[u], lane, s[u], o);
   }
 }

@@ -3,7 +3,7 @@
 //   weights  float32 [B, Hq, L, T]        any strides
 //   value_*                               as in decode.metal
 //   parts    float32 [B, Hq, L, S, VD]    sums over the tokens of each split
-//   VD, VBITS, VWIDE, VGROUP, LANES, ROWS, TOKENS, SIMDGROUPS     as in decode.metal
+//   VD, VBITS, VWIDE, VGROUP, VSPAN, VSTATES, LANES, ROWS, TOKENS, SIMDGROUPS    as in decode.metal
 //
 // Grid of threadgroups (S * tiles of ROWS, H, B).
 
@@ -11,9 +11,10 @@ constexpr int VN = VD / LANES;
 constexpr int TEAMS = 32 / LANES;
 constexpr int THREADS = 32 * SIMDGROUPS;
 constexpr int STEP = TEAMS * TOKENS;
-constexpr int VLEVELS = TQ_LEVELS(VBITS, VWIDE, VGROUP);
+constexpr int VPOINTS = TQ_POINTS(VBITS, VWIDE, VGROUP, VSTATES);
+constexpr int VSIZE = TQ_SHARE(VD, VBITS, VWIDE, VSPAN, VSTATES, VN);
 
-TQ_SHARED float value_table[VLEVELS];
+TQ_SHARED tq_chunk<VSPAN> value_table[VPOINTS];
 TQ_SHARED float outs[SIMDGROUPS * ROWS * VD];
 
 const uint thread_id = thread_index_in_threadgroup;
@@ -36,8 +37,8 @@ const int begin = split * span;
 const int end = begin + span < tokens ? begin + span : tokens;
 
 if (VGROUP == 0) {
-  for (int i = int(thread_id); i < VLEVELS; i += THREADS) {
-    value_table[i] = value_levels[i];
+  for (int i = int(thread_id); i < VSPAN * VPOINTS; i += THREADS) {
+    value_table[i / VSPAN].x[i % VSPAN] = value_levels[i];
   }
 }
 TQ_BARRIER;
@@ -56,17 +57,17 @@ for (int r = 0; r < ROWS; r++) {
 }
 
 for (int start = begin + int(simd) * STEP; start < end; start += SIMDGROUPS * STEP) {
-  uint value_share[TOKENS][TQ_REGISTERS(VBITS, VWIDE, VN)];
+  uint value_share[TOKENS][VSIZE];
   float value_sides[TOKENS][4];
   float weight[TOKENS][ROWS];
   TQ_UNROLL
   for (int u = 0; u < TOKENS; u++) {
     const int at = start + u * TEAMS + int(team);
     const int t = at < end ? at : end - 1;
-    tq_load<VBITS, VWIDE, VN>(
-        values + tq_offset(t, value_words_strides[2]), value_words_strides[3], lane * VN,
+    tq_load_share<VD, VBITS, VWIDE, VSPAN, VSTATES, VN>(
+        values + tq_offset(t, value_words_strides[2]), value_words_strides[3], lane,
         value_share[u]);
-    tq_load_sides<VGROUP, VN>(
+    tq_load_sides<VGROUP, 0, VN>(
         vscales + tq_offset(t, value_scales_strides[2]), value_scales_strides[3],
         vbiases + tq_offset(t, value_biases_strides[2]), value_biases_strides[3], lane * VN,
         value_sides[u]);
@@ -83,7 +84,8 @@ for (int start = begin + int(simd) * STEP; start < end; start += SIMDGROUPS * ST
   }
   TQ_UNROLL
   for (int u = 0; u < TOKENS; u++) {
-    tq_mix<VBITS, VWIDE, VGROUP, VN, ROWS>(
+    tq_label<VSTATES, VN / VSPAN>(value_share[u]);
+    tq_mix<VBITS, VWIDE, VGROUP, VSPAN, VSTATES, VN, ROWS>(
         value_share[u], value_table, value_sides[u], lane, weight[u], o);
   }
 }

@@ -1,18 +1,36 @@
-// A lane's share of a stored vector: N neighbouring codes, held in registers.
+// A lane's share of a stored vector: N neighbouring values, held in registers.
 //
 // What is stored is a stream of codes (u32le.h) and its sides: GROUP = 0, one 16-bit scale a
-// vector and a table of levels; GROUP > 0, a scale and a bias for every GROUP codes. A share
-// starts at a multiple of N, and N divides the vector.
+// vector and a table; GROUP > 0, a scale and a bias for every GROUP codes. A code stands for SPAN
+// values, a point of the table. STATES > 0: the number of a point is made of a code and of a label
+// of two bits, which the low bits choose that are stored first (trellis.h). A share starts at a
+// multiple of N, and N divides the vector.
 
-// 32-bit registers that hold the share. Whole widths: the words it may touch, wherever it starts
-// (a start is a multiple of the lowest set bit of N * BITS). Fractions: indices, two a register.
+// 32-bit registers that hold n codes. Whole widths: the words they may touch, wherever they start
+// (a start is `first` and a multiple of n * bits). Fractions: indices, two a register.
 #define TQ_LOW_BIT(x) ((x) % 32 == 0 ? 32 : ((x) & -(x)))
-#define TQ_REGISTERS(bits, wide, n) \
-  ((wide) > 0 ? ((n) + 1) / 2 : (63 - TQ_LOW_BIT((n) * (bits)) + (n) * (bits)) / 32)
+#define TQ_REGISTERS(bits, wide, n, first) \
+  ((bits) == 0  ? 0                        \
+   : (wide) > 0 ? ((n) + 1) / 2            \
+                : (63 - TQ_LOW_BIT((n) * (bits) | (first)) + (n) * (bits)) / 32)
+
+// Registers of labels, which come before those of codes: 32 labels at most.
+#define TQ_LABELS(states) ((states) > 0 ? 2 : 0)
+
+// Bit at which the codes start: after a trellis's low bits.
+#define TQ_FIRST(dim, span, states) ((states) > 0 ? (dim) / (span) : 0)
+
+// Registers of a share of n values.
+#define TQ_SHARE(dim, bits, wide, span, states, n) \
+  (TQ_LABELS(states) + TQ_REGISTERS(bits, wide, (n) / (span), TQ_FIRST(dim, span, states)))
 
 // Levels that a codec's tables hold together; at least 1, since it is the size of an array.
 #define TQ_LEVELS(bits, wide, group) \
   ((group) > 0 ? 1 : (1 << (bits)) + ((wide) > 0 ? (2 << (bits)) : 0))
+
+// The same of points: a trellis has four for each code.
+#define TQ_POINTS(bits, wide, group, states) \
+  ((states) > 0 ? 4 << (bits) : TQ_LEVELS(bits, wide, group))
 
 // N floats that are read at once.
 template <int N>
@@ -25,9 +43,10 @@ TQ_FN int64_t tq_offset(int t, int64_t stride) {
   return int64_t(t) * int64_t(int(stride));
 }
 
-template <int BITS, int WIDE, int N, typename Words, typename Share>
+// N codes of a stream that starts at bit FIRST, from number `first` on.
+template <int BITS, int WIDE, int FIRST, int N, typename Words, typename Share>
 TQ_FN void tq_load(Words words, int64_t stride, uint first, Share share) {
-  constexpr int size = TQ_REGISTERS(BITS, WIDE, N);
+  constexpr int size = TQ_REGISTERS(BITS, WIDE, N, FIRST);
   if (WIDE > 0) {
     TQ_UNROLL
     for (int k = 0; k < size; k++) {
@@ -36,14 +55,14 @@ TQ_FN void tq_load(Words words, int64_t stride, uint first, Share share) {
       share[k] = low | (high << 16);
     }
   } else {
-    const uint word = first * BITS / 32;
-    const uint shift = first * BITS % 32;
+    const uint word = (FIRST + first * BITS) / 32;
+    const uint shift = (FIRST + first * BITS) % 32;
     TQ_UNROLL
     for (int k = 0; k < size; k++) {
       // The word after the share's last is not always the vector's.
       share[k] = shift + N * BITS > uint(32 * k) ? words[(word + k) * stride] : 0u;
     }
-    if (N * BITS % 32 != 0) {
+    if ((N * BITS | FIRST) % 32 != 0) {
       TQ_UNROLL
       for (int k = 0; k < size; k++) {
         share[k] = tq_funnel(share[k], k + 1 < size ? share[k + 1] : 0u, shift);
@@ -52,9 +71,12 @@ TQ_FN void tq_load(Words words, int64_t stride, uint first, Share share) {
   }
 }
 
-// Index of the share's level i; of whole widths it is the code.
+// Index of the level of code i; of whole widths it is the code.
 template <int BITS, int WIDE, typename Share>
 TQ_FN uint tq_index(Share share, int i) {
+  if (BITS == 0) {
+    return 0;
+  }
   if (WIDE > 0) {
     return (share[i / 2] >> (16 * (i % 2))) & 0xffff;
   }
@@ -63,6 +85,27 @@ TQ_FN uint tq_index(Share share, int i) {
   const uint bits =
       shift + BITS > 32 ? tq_funnel(share[word], share[word + 1], shift) : share[word] >> shift;
   return bits & ((1u << BITS) - 1);
+}
+
+// Number of the point of code i of a trellis. Fields are put where the address of a point has them,
+// so that no instruction is spent on multiplying by its size.
+template <int BITS, int SPAN, typename Share>
+TQ_FN uint tq_labelled(Share share, int i) {
+  constexpr int place = SPAN == 2 ? 3 : 2;
+  constexpr uint field = (1u << BITS) - 1;
+  const int label = i % 16 * 2;
+  const uint low = label < place ? share[i / 16] << (place - label) : share[i / 16] >> (label - place);
+  uint at = low & (3u << place);
+  if (BITS > 0) {
+    const int shift = i * BITS % 32 - (place + 2);
+    const int word = TQ_LABELS(1) + i * BITS / 32;
+    const uint bits = shift < 0 ? share[word] << (shift < 0 ? -shift : 0)
+        : shift + place + 2 + BITS > 32
+        ? tq_funnel(share[word], share[word + 1], shift)
+        : share[word] >> (shift < 0 ? 0 : shift);
+    at |= bits & (field << (place + 2));
+  }
+  return at >> place;
 }
 
 // Sides as floats, whichever kind they are.
@@ -74,12 +117,16 @@ TQ_FN float tq_side(Half side) {
   return static_cast<float>(side);
 }
 
-// The share's scale and bias, and those of the next group, into which it may reach.
-template <int GROUP, int N, typename Scales, typename Biases, typename Sides>
+// The share's scale and bias, and those of the next group, into which it may reach. SIGNS: the scale
+// of the levels, and that of the signs, which is where biases are.
+template <int GROUP, int SIGNS, int N, typename Scales, typename Biases, typename Sides>
 TQ_FN void tq_load_sides(
     Scales scales, int64_t scale_stride, Biases biases, int64_t bias_stride, uint first, Sides sides) {
   if (GROUP == 0) {
     sides[0] = tq_side(scales[0]);
+    if (SIGNS) {
+      sides[1] = tq_side(biases[0]);
+    }
     return;
   }
   constexpr uint size = GROUP > 0 ? GROUP : 1;
@@ -97,12 +144,15 @@ TQ_FN float tq_float(uint code) {
   return as_type<float>(code | 0x4b000000u) - 8388608.0f;
 }
 
-// Value i of the share: for GROUP = 0 the level, not yet scaled.
-template <int BITS, int WIDE, int GROUP, int N, typename Share, typename Levels, typename Sides>
-TQ_FN float tq_value(Share share, Levels levels, Sides sides, uint first, int i) {
-  const uint index = tq_index<BITS, WIDE>(share, i);
+// Value i of the share: for GROUP = 0 of its point, not yet scaled.
+template <
+    int BITS, int WIDE, int GROUP, int SPAN, int STATES, int N, typename Share, typename Points,
+    typename Sides>
+TQ_FN float tq_value(Share share, Points points, Sides sides, uint first, int i) {
+  const uint index = STATES > 0 ? tq_labelled<BITS, SPAN>(share, i / SPAN)
+                                : tq_index<BITS, WIDE>(share, i / SPAN);
   if (GROUP == 0) {
-    return levels[index];
+    return points[index].x[i % SPAN];
   }
   constexpr uint size = GROUP > 0 ? GROUP : 1;
   if (size % N != 0 && first % size + i >= size) {

@@ -70,8 +70,8 @@ TQ_FN void tq_stage_queries(
 
 // The lane's part of the logits of TOKENS tokens and ROWS queries; tq_team_sum adds up the parts.
 template <
-    int BITS, int WIDE, int GROUP, int N, int LANES, int ROWS, int TOKENS, typename Shares,
-    typename Table, typename Sides, typename Queries, typename Logits>
+    int BITS, int WIDE, int GROUP, int SPAN, int STATES, int N, int LANES, int ROWS, int TOKENS,
+    typename Shares, typename Table, typename Sides, typename Queries, typename Logits>
 TQ_FN void tq_dot(
     Shares shares, Table table, Sides sides, Queries queries, uint lane, Logits logits) {
   constexpr int chunk = TQ_CHUNK(N);
@@ -96,7 +96,7 @@ TQ_FN void tq_dot(
     for (int u = 0; u < TOKENS; u++) {
       TQ_UNROLL
       for (int j = 0; j < chunk; j++) {
-        const float x = tq_value<BITS, WIDE, GROUP, N>(
+        const float x = tq_value<BITS, WIDE, GROUP, SPAN, STATES, N>(
             shares[u], table, sides[u], lane * N, part * chunk + j);
         TQ_UNROLL
         for (int r = 0; r < ROWS; r++) {
@@ -112,6 +112,53 @@ TQ_FN void tq_dot(
       for (int r = 0; r < ROWS; r++) {
         logits[u][r] *= sides[u][0];
       }
+    }
+  }
+}
+
+// Adds the lane's part of the sum of signed queries, times the scale of the signs: they are N bits.
+template <
+    int N, int LANES, int ROWS, int TOKENS, typename Shares, typename Sides, typename Queries,
+    typename Logits>
+TQ_FN void tq_add_signs(Shares signs, Sides sides, Queries queries, uint lane, Logits logits) {
+  constexpr int chunk = TQ_CHUNK(N);
+  float sums[TOKENS][ROWS];
+  TQ_UNROLL
+  for (int u = 0; u < TOKENS; u++) {
+    TQ_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+      sums[u][r] = 0.0f;
+    }
+  }
+  TQ_UNROLL
+  for (int part = 0; part < N / chunk; part++) {
+    tq_chunk<chunk> q[ROWS];
+    TQ_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+      TQ_UNROLL
+      for (int j = 0; j < chunk; j++) {
+        q[r].x[j] = queries[(r * (N / chunk) + part) * LANES + lane].x[j];
+      }
+    }
+    TQ_UNROLL
+    for (int u = 0; u < TOKENS; u++) {
+      TQ_UNROLL
+      for (int j = 0; j < chunk; j++) {
+        // A set bit is 1, a clear one -1.
+        const uint sign = (signs[u][0] << (31 - part * chunk - j)) & 0x80000000u;
+        const float x = as_type<float>(sign ^ 0xbf800000u);
+        TQ_UNROLL
+        for (int r = 0; r < ROWS; r++) {
+          sums[u][r] += x * q[r].x[j];
+        }
+      }
+    }
+  }
+  TQ_UNROLL
+  for (int u = 0; u < TOKENS; u++) {
+    TQ_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+      logits[u][r] += sums[u][r] * sides[u][1];
     }
   }
 }
@@ -138,8 +185,8 @@ TQ_FN float tq_sum_of_teams(float x) {
 
 // Adds a token's value, times each row's weight, to the lane's share of the outputs.
 template <
-    int BITS, int WIDE, int GROUP, int N, int ROWS, typename Share, typename Table, typename Sides,
-    typename Weights, typename Outs>
+    int BITS, int WIDE, int GROUP, int SPAN, int STATES, int N, int ROWS, typename Share,
+    typename Table, typename Sides, typename Weights, typename Outs>
 TQ_FN void tq_mix(
     Share share, Table table, Sides sides, uint lane, Weights weights, Outs outs) {
   if (GROUP == 0) {
@@ -150,7 +197,7 @@ TQ_FN void tq_mix(
   }
   TQ_UNROLL
   for (int i = 0; i < N; i++) {
-    const float x = tq_value<BITS, WIDE, GROUP, N>(share, table, sides, lane * N, i);
+    const float x = tq_value<BITS, WIDE, GROUP, SPAN, STATES, N>(share, table, sides, lane * N, i);
     TQ_UNROLL
     for (int r = 0; r < ROWS; r++) {
       outs[r][i] += weights[r] * x;

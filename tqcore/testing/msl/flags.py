@@ -10,7 +10,8 @@ _MACHINE = ["-mf16c"] if platform.machine() in ("x86_64", "AMD64") else []
 # In Metal, 1.0 is a float.
 _LITERALS = ["-Xclang", "-cl-single-precision-constant"]
 
-RUNTIME = ["-x", "c", "-std=gnu17", "-O2", *_FREESTANDING]
+# One pointer a thread: no call to find it.
+RUNTIME = ["-x", "c", "-std=gnu17", "-O2", "-ftls-model=initial-exec", *_FREESTANDING]
 
 PREPROCESS = ["-x", "c++", "-undef", *_FREESTANDING]
 

@@ -119,6 +119,7 @@ typedef struct {
   u32 variable_count;
   u64 random;
   u8 *image;
+  u64 in_image[64];  // 16 bytes each that were found to be the kernel's constants
   struct {  // two threads wrote here: the same value?
     u8 *at;
     u32 bytes;

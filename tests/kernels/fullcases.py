@@ -1,0 +1,156 @@
+"""What ``full.py`` runs: each kernel's cases, how they are run, and the text that they compile."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+from attrs import frozen
+
+import tqcore.testing.msl
+import tqmetal
+from tests.kernels import emulated
+from tqcore.testing.msl import Emulator, arrays
+from tqcore.testing.msl.signature import Definition, signature
+from tqcore.testing.msl.toolchain import toolchain
+from tqmetal import checks, kernels, variants
+from tqmetal.decode import Launches
+from tqmetal.kernels import Launch
+from tqmetal.variants import Variant
+
+CLOSE = {"decode": 1e-4, "score": 1e-5, "mix": 1e-5, "dequantize": 1e-6, "encode": 0.01}
+"""Largest error that is right: of the largest output; of encoding, the share of words."""
+
+OF_SIGNS = 1e-5
+"""The same where ``dequantize`` is compared by sums."""
+
+
+@frozen
+class Case:
+    """A kernel and a variant; ``decode`` takes ``merge`` along."""
+
+    kernel: str
+    variant: Variant
+
+    @property
+    def name(self) -> str:
+        """Its key in the report."""
+        variant = self.variant
+        if self.kernel == "dequantize":
+            return f"dequantize {variant.key}"
+        if self.kernel == "mix":
+            return f"mix {variant.value}"
+        asked = f"{variant.gqa}x{variant.q_len}x{variant.tokens}"
+        return f"{self.kernel} {variant.name} {asked} in {variant.parts}"
+
+    @property
+    def close(self) -> float:
+        """Largest error that is right."""
+        summed = self.kernel == "dequantize" and self.variant.key.kind == "lut+sign"
+        return OF_SIGNS if summed else CLOSE[self.kernel]
+
+
+@frozen
+class Result:
+    """What was compiled, the error, and what the emulator found wrong, if anything."""
+
+    digest: str
+    error: float
+    fault: str = ""
+    close: float = 0.0
+
+    @property
+    def right(self) -> bool:
+        """Whether it will do."""
+        return not self.fault and self.error <= self.close
+
+
+def cases() -> list[Case]:
+    """Return every case, each name once."""
+    found = [Case("decode", v) for v in (*variants.special(), *variants.covering())]
+    found += [Case("decode", v) for v in variants.of_kinds()]
+    found += [Case("decode", v) for v in (*variants.everything(), *variants.every_kind())]
+    sides = list(variants.every_side())
+    for side, dtype in itertools.product(sides, variants.DTYPES):
+        found.append(Case("score", Variant(side, side, dtype, q_len=2, tokens=37)))
+    for side in sides:
+        found.append(Case("dequantize", Variant(side, side)))
+        if side.kind != "lut+sign":
+            found.append(Case("mix", Variant(side, side, q_len=2, tokens=variants.TOKENS)))
+    found += [Case("encode", v) for v in variants.every_encoding()]
+    return list({case.name: case for case in found}.values())
+
+
+def run(case: Case) -> Result:
+    """Run one case, whatever comes of it."""
+    try:
+        error, fault = error_of(case, emulated.kernel), ""
+    except Exception as problem:
+        error, fault = float("inf"), f"{type(problem).__name__}: {problem}"
+    return Result(digest_of(case), error, fault, case.close)
+
+
+def error_of(case: Case, kernel: Any) -> float:
+    """Return the error of a case whose kernels ``kernel(name)`` returns."""
+    match case.kernel:
+        case "decode":
+            launches = Launches("metal", kernel("decode"), kernel("merge"))
+            return checks.decode_error(case.variant, launches)
+        case "score":
+            return checks.score_error(case.variant, "metal", kernel("score"))
+        case "mix":
+            return checks.mix_error(case.variant, "metal", kernel("mix"))
+        case "dequantize":
+            return checks.dequantize_error(case.variant.key, kernel("dequantize"))
+        case _:
+            return checks.encode_flips(case.variant, kernel("encode"))
+
+
+class _EnoughError(Exception):
+    """The text is known; nothing need be computed."""
+
+
+def digest_of(case: Case) -> str:
+    """Return a digest of the texts that the case compiles, and of everything that judges them."""
+    texts: list[str] = []
+
+    def recorder(name: str) -> Launch:
+        inputs, outputs = kernels.ARRAYS[name]
+        body, head = kernels.read(f"{name}.metal"), kernels.header("metal")
+        definition = Definition(f"tq_{name}", inputs, outputs, body, head, False, False)
+
+        def launch(**call: Any) -> list[mx.array]:
+            given = [arrays.typed(value) for value in call["inputs"]]
+            described = [(one.dtype, one.array.shape) for one in given]
+            dtypes = [arrays.dtype_name(dtype) for dtype in call["output_dtypes"]]
+            texts.append(signature(definition, described, dtypes, call["template"]).text)
+            if name != "decode":
+                raise _EnoughError
+            made = zip(call["output_shapes"], call["output_dtypes"], strict=True)
+            return [mx.zeros(shape, dtype) for shape, dtype in made]
+
+        return launch
+
+    with contextlib.suppress(_EnoughError):
+        error_of(case, recorder)
+    # Comments and blank lines are no part of the program.
+    program = re.sub(r"//.*|\n\s*(?=\n)", "", "".join(texts))
+    return hashlib.sha256(f"{judges()} {case} {program}".encode()).hexdigest()[:16]
+
+
+@functools.cache
+def judges() -> str:
+    """Return a digest of the emulator, its compiler, MLX, and the checks."""
+    made = hashlib.sha256(f"{toolchain().version} {mx.__version__} {Emulator()}".encode())
+    folder = Path(str(tqcore.testing.msl.__file__)).parent
+    sources = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc")
+    checked = (Path(str(tqmetal.__file__)).with_name(n) for n in ("checks.py", "samples.py"))
+    for path in (*sources, *checked):
+        made.update(path.read_bytes())
+    return made.hexdigest()[:16]
