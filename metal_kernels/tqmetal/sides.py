@@ -83,18 +83,16 @@ def _unreadable(name: str, spec: SideSpec) -> list[str]:
 
 def _widths(spec: SideSpec) -> str | None:
     """Return which widths of a kind are read, if not those of ``spec``."""
-    bits, whole = spec.bits, spec.bits * span_of(spec) % 1 == 0
-    code = bits * span_of(spec)
+    bits, code = spec.bits, spec.bits * span_of(spec)
+    fits = bits >= 1 and code % 1 == 0 and code <= readers.LARGEST_CODE
     match spec.decode_kind:
         case "lut":
             return None if 1 <= bits <= 8 else "it reads 1 to 8"
         case "lut+sign":
-            return None if 2 <= bits <= 9 else "of levels and signs it reads 2 to 9"
+            return None if 2 <= bits <= 8 else "of levels and signs it reads 2 to 8"
         case "affine":
             return None if bits in AFFINE_WIDTHS else "of affine it reads MLX's widths"
         case "pair":
-            fits = whole and 1 <= code <= readers.LARGEST_CODE
-            return None if fits else "of pairs it reads halves up to 4"
+            return None if fits else "of pairs it reads 1 to 4 in halves"
         case _:
-            fits = whole and 1 <= code <= readers.LARGEST_CODE
-            return None if fits else "of a trellis it reads 1 to 8, or halves up to 3.5"
+            return None if fits else "of a trellis it reads 1 to 8, and halves up to 3.5"

@@ -13,7 +13,18 @@ from tqcore.registry import registry
 from tqmetal import decode, fused, probe
 
 SCHEMES = [evolve(registry().scheme("turboquant"), widths=(3, 4)), registry().scheme("uniform")]
-CALLS = [evolve(call, tokens=max(40, call.q_len)) for call in calls(SCHEMES)[:7]]
+OTHERS = [
+    evolve(registry().scheme("pair"), widths=(3,)),
+    evolve(registry().scheme("trellis"), widths=(3,)),
+    evolve(registry().scheme("turboquant-prod"), widths=(4,)),
+]
+CALLS = [
+    evolve(call, tokens=max(40, call.q_len))
+    for call in (
+        *calls(SCHEMES)[:7],
+        *(call for call in calls(OTHERS) if call.q_len * call.gqa <= 16),
+    )
+]
 
 
 def emulate(monkeypatch, edit=lambda text: text):

@@ -10,6 +10,7 @@ variants whose text, emulator, compiler or check has changed since, or that were
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import sys
@@ -39,7 +40,8 @@ def tell(case: Case, results: dict[str, Result]) -> tuple[Case, Result | None]:
 def work(chosen: list[Case], report: Report, processes: int) -> Iterator[tuple[int, Case, Result]]:
     """Run what is not known; yield how many cases are done, and each case that was run."""
     results = dict(report.results)
-    with ProcessPoolExecutor(processes) as pool:
+    # A process of MLX's threads must not be forked.
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         futures = [
             pool.submit(tell, case, {case.name: results[case.name]} if case.name in results else {})
             for case in chosen

@@ -74,7 +74,7 @@ def test_other_kinds_and_widths_of_affine_are_refused():
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        (SideSpec(64, 5, "u32le/1", "pair"), "keys have 5 bits, of pairs it reads halves up to 4"),
+        (SideSpec(64, 5, "u32le/1", "pair"), "keys have 5 bits, of pairs it reads 1 to 4 in"),
         (SideSpec(64, 2.25, "u32le/1", "pair"), "keys have 2.25 bits, of pairs"),
         (SideSpec(64, 4.5, "u32le/1", "trellis"), "keys have 4.5 bits, of a trellis it reads 1 to"),
         (SideSpec(2, 2, "u32le/1", "trellis"), "keys have dim 2, of a trellis too short"),

@@ -13,9 +13,10 @@ from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec, codec_for
 from tqcore.protocols import EncodedSegment, EncodingKernel, RotatingKernel
 from tqcore.registry import registry
-from tqcore.select import EncodeRequest, KernelRequest, select, select_encoder
+from tqcore.select import EncodeRequest, KernelRequest, SideSpec, select, select_encoder
 from tqcore.spec import CodecSpec
 from tqmetal import decode, fused, probe
+from tqmetal.checks import Stored
 from tqmetal.fused import CudaFusedKernel, MetalFusedKernel
 from tqplugins.kernels_mlx.device import PortableKernel
 
@@ -165,7 +166,46 @@ def test_a_codebook_that_cannot_be_read_is_left_to_the_portable_kernel(device):
     assert_same(came, expected._replace(o=known.rotation.inverse(expected.o)))
 
 
-@pytest.mark.parametrize("scheme", ["turboquant", "uniform"])
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (SideSpec(72, 2.5, "u32le/1", "pair"), "keys have dim 72, it takes multiples of 16 up to"),
+        (SideSpec(72, 2.5, "u32le/1", "trellis"), "keys have dim 72, it takes multiples of 16 up"),
+        (SideSpec(66, 3, "u32le/1", "trellis"), "keys have dim 66, it takes multiples of 8 up"),
+    ],
+)
+def test_a_lane_has_whole_pairs(spec, reason):
+    (said,) = MetalFusedKernel().refuses(KernelRequest("metal", "float16", spec, SIDE))
+    assert said.startswith(reason)
+
+
+@pytest.mark.parametrize("kind", ["pair", "trellis", "lut+sign"])
+def test_anyones_codebook_of_another_kind_is_served(device, kind):
+    known = Stored(3, 64, kind=kind).codec(0)
+
+    class Stranger(type(known.codebook)):
+        """Of another package."""
+
+    book = Stranger.__new__(Stranger)
+    book.__dict__.update(known.codebook.__dict__)
+    stranger = Codec(evolve(known.spec, codebook="stranger"), known.rotation, book, known.packer)
+    value = codec(4)
+    kernel = MetalFusedKernel()
+    assert kernel.refuses(request(stranger, value)) == []
+    assert fused.readable_sides(segment_of(stranger, value), SegmentMask()) is not None
+    q = mx.random.normal((2, 4, 2, 64), key=mx.random.key(3))
+    segment = segment_of(stranger, value)
+    mask = SegmentMask.of("causal", 2, 40)
+    came = kernel.attend_unrotated(q, segment, mask, scale=0.125)
+    rotated = known.rotation.forward(q)
+    expected = PortableKernel().attend(rotated, segment, mask, scale=0.125)
+    assert_same(kernel.attend(rotated, segment, mask, scale=0.125), expected)
+    assert_same(came, expected._replace(o=value.rotation.inverse(expected.o)))
+
+
+@pytest.mark.parametrize(
+    "scheme", ["turboquant", "uniform", "pair", "trellis:states=8", "turboquant-prod"]
+)
 def test_a_cache_encodes_and_attends_with_it(chosen, monkeypatch, scheme):
     used = []
     for name in ("attend_unrotated", "encode"):

@@ -5,13 +5,15 @@ import logging
 import mlx.core as mx
 import pytest
 
+from tests.kernels import emulated
 from tests.kernels.helpers import SIDE, FakeLaunch, codec, request
 from tqcore.attention.mask import SegmentMask
 from tqcore.errors import KernelError
 from tqcore.protocols import EncodedSegment
-from tqcore.select import KernelRequest, select
+from tqcore.select import KernelRequest, SideSpec, select
 from tqmetal import probe as probing
 from tqmetal.blocks import CudaBlockKernel, MetalBlockKernel
+from tqmetal.fused import MetalFusedKernel
 from tqplugins.kernels_mlx.device import PortableKernel
 
 # On a machine that has the device, the real kernel passes; what is tested here is failure.
@@ -93,3 +95,59 @@ def test_the_probe_may_run_while_mlx_traces(fake):
 
     assert float(mx.compile(step)(mx.array(1.0))) == 2
     assert seen == [[]]
+
+
+OTHERS = [
+    SideSpec(64, 2.5, "u32le/1", "pair"),
+    SideSpec(64, 4, "u32le/1", "pair"),
+    SideSpec(64, 3, "u32le/1", "trellis"),
+    SideSpec(64, 7, "u32le/1", "trellis"),
+    SideSpec(64, 1.5, "u32le/1", "trellis"),
+    SideSpec(64, 3.5, "u32le/1", "lut+sign"),
+]
+
+
+@pytest.mark.parametrize("spec", OTHERS, ids=lambda spec: f"{spec.decode_kind}-{spec.bits:g}")
+def test_every_kind_and_width_that_is_read_is_probed(monkeypatch, spec):
+    calls = []
+
+    def kernel(name, backend):
+        launch = emulated.kernel(name)
+        return lambda **call: calls.append(dict(call["template"])) or launch(**call)
+
+    monkeypatch.setattr(probing, "kernel", kernel)
+    probing.probe_dequantize("metal", spec)
+    states = [call["STATES"] for call in calls]
+    assert states == ([4, 8] if spec.decode_kind == "trellis" else [0])
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "broken"),
+    [
+        (OTHERS[0], "index * SPAN", "index"),
+        (OTHERS[2], "(bits >> 3) ^ (bits >> 1)", "(bits >> 3) ^ (bits >> 2)"),
+        (OTHERS[2], "(bits >> 3) ^ (bits >> 2) ^ bits", "(bits >> 3) ^ (bits >> 2)"),
+        (OTHERS[4], "T - past, past", "T - past - 1, past"),
+        (OTHERS[5], "D * BITS + WIDE + i", "D * BITS + i"),
+        (OTHERS[5], "sign != 0", "sign == 0"),
+    ],
+)
+def test_the_probe_finds_a_fault_of_every_kind(monkeypatch, spec, text, broken):
+    edited = []
+
+    def edit(source):
+        edited.append(text in source)
+        return source.replace(text, broken)
+
+    monkeypatch.setattr(probing, "kernel", lambda name, _: emulated.kernel(name, edit=edit))
+    with pytest.raises(RuntimeError, match="decoded values are wrong"):
+        probing.probe_dequantize("metal", spec)
+    assert any(edited)
+
+
+@pytest.mark.parametrize("spec", OTHERS, ids=lambda spec: f"{spec.decode_kind}-{spec.bits:g}")
+def test_the_fused_decode_is_probed_with_every_kind(monkeypatch, spec):
+    monkeypatch.setattr(probing, "launches", emulated.launches)
+    value = SIDE if spec.decode_kind == "lut+sign" else spec
+    asked = KernelRequest("metal", "float16", spec, value, gqa=2)
+    assert MetalFusedKernel().refuses(asked) == []

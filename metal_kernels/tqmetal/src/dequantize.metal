@@ -30,9 +30,10 @@ if (token < tokens) {
   auto scale = scales + (at.z * scales_strides[0] + at.y * scales_strides[1] + token * scales_strides[2]);
   auto bias = biases + (at.z * biases_strides[0] + at.y * biases_strides[1] + token * biases_strides[2]);
   auto vector = out + (int64_t(at.z * heads + at.y) * tokens + token) * SIZE;
+  const int64_t step = words_strides[3];
   const float factor = GROUP == 0 ? tq_side(scale[0]) : 0.0f;
   for (uint i = lane; i < uint(D); i += uint(LANES)) {
-    const uint index = tq_point<D, BITS, WIDE, SPAN, STATES>(row, words_strides[3], i);
+    const uint index = tq_point<D, BITS, WIDE, SPAN, STATES>(row, step, i);
     if (GROUP == 0) {
       vector[i] = levels[index * SPAN + i % SPAN] * factor;
     } else {
@@ -41,7 +42,7 @@ if (token < tokens) {
                   tq_side(bias[group * biases_strides[3]]);
     }
     if (SIGNS) {
-      const uint sign = tq_code(row, words_strides[3], D * BITS + WIDE + i, 1);
+      const uint sign = tq_code(row, step, D * BITS + WIDE + i, 1);
       vector[D + i] = sign != 0 ? tq_side(bias[0]) : -tq_side(bias[0]);
     }
   }
