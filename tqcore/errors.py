@@ -54,6 +54,10 @@ class OptionError(TqcoreError, ValueError):
     """A scheme option that is unknown, malformed or out of range."""
 
 
+class PlanError(OptionError):
+    """A plan file that cannot be read, or that no scheme can carry out."""
+
+
 class WidthError(TqcoreError, ValueError):
     """A bit width that a scheme does not offer."""
 

@@ -1,13 +1,103 @@
-"""Which layers a scheme leaves dense or gives other widths: ``skip`` and ``layers``."""
+"""Which layers a scheme leaves dense or gives other widths, and of which model they are.
+
+The options ``skip``, ``layers`` and ``fits``.
+"""
 
 from __future__ import annotations
 
 import re
 
-from tqcore.errors import OptionError
+from attrs import asdict, frozen
+
+from tqcore.errors import OptionError, ShapeError
 
 _TERM = re.compile(r"(first|last)(\d*)")
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?:k(\d+(?:\.\d+)?)v(\d+(?:\.\d+)?)")
+
+
+_FITS = re.compile(r"([1-9]\d{0,6})x(\*|[1-9]\d{0,6})x(\*|[1-9]\d{0,6})x(\*|[1-9]\d{0,6})")
+
+
+@frozen
+class Fits:
+    """The model that widths were planned for; None where its layers differ.
+
+    Args:
+        layers: of the whole model.
+        kv_heads, key_dim, value_dim: of every layer.
+    """
+
+    layers: int
+    kv_heads: int | None = None
+    key_dim: int | None = None
+    value_dim: int | None = None
+
+    @property
+    def text(self) -> str:
+        """As the option ``fits`` has it: ``30x3x64x64``, ``*`` for None."""
+        return "x".join("*" if size is None else str(size) for size in self.to_dict().values())
+
+    def to_dict(self) -> dict[str, int | None]:
+        """Return the sizes by name."""
+        return asdict(self)
+
+    def check_layers(self, count: int) -> None:
+        """Check the layers of a model.
+
+        Raises:
+            ShapeError: another number.
+        """
+        if count != self.layers:
+            raise ShapeError(self._refusal(f"one of {count} layers"))
+
+    def check_heads(self, kv_heads: int, key_dim: int, value_dim: int) -> None:
+        """Check what one layer's cache sees.
+
+        Raises:
+            ShapeError: something else than was planned for.
+        """
+        given = (kv_heads, key_dim, value_dim)
+        planned = (self.kv_heads, self.key_dim, self.value_dim)
+        pairs = zip(given, planned, strict=True)
+        same = [size is None or own == size for own, size in pairs]
+        if not all(same[1:]) or not (same[0] or self._is_shard(kv_heads)):
+            raise ShapeError(self._refusal(_heads(*given)))
+
+    def _is_shard(self, kv_heads: int) -> bool:
+        """Say whether the heads are this process's part of a model split over several."""
+        import mlx.core as mx
+
+        return bool(kv_heads * mx.distributed.init().size() == self.kv_heads)
+
+    def _refusal(self, given: str) -> str:
+        planned = _heads(self.kv_heads, self.key_dim, self.value_dim)
+        return (
+            f"these widths are planned for a model of {self.layers} layers, {planned}; this is "
+            f"{given}: make a plan for it with `tqcore plan`"
+        )
+
+
+def _heads(kv_heads: int | None, key_dim: int | None, value_dim: int | None) -> str:
+    heads, key, value = ("any" if n is None else n for n in (kv_heads, key_dim, value_dim))
+    return f"{heads} KV heads of {key} (keys) and {value} (values)"
+
+
+def parse_fits(text: str) -> Fits | None:
+    """Return what ``fits`` says, or None for ``any``.
+
+    Raises:
+        OptionError: another word.
+    """
+    if text == "any":
+        return None
+    match = _FITS.fullmatch(text.strip())
+    if not match:
+        raise OptionError(
+            f"fits={text}: expected any, or LAYERSxKV_HEADSxKEY_DIMxVALUE_DIM such as 30x3x64x64"
+        )
+    layers, *rest = (None if size == "*" else int(size) for size in match.groups())
+    assert layers is not None
+    return Fits(layers, *rest)
 
 
 def skipped(skip: str, layer: int, n_layers: int) -> bool:

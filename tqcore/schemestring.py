@@ -3,10 +3,12 @@
 A comma belongs to a value when what follows it is no ``option=``, so that
 ``turboquant:skip=first2,last1,seed=7`` gives skip the value ``first2,last1``. Of
 ``turboquant:skip=none+uniform:group_size=32`` the first stores the keys, the second the values.
+``@FILE`` is the string that a plan means (``tqcore.plan.file``).
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 from attrs import field, frozen
 
 from tqcore.errors import OptionError, ShapeError
+from tqcore.layers import Fits, layer_widths, parse_fits, skipped
 from tqcore.registry import Registry, registry
 from tqcore.select import check_preferred
 from tqcore.spec import POLICY_OPTIONS, Kind, PolicySpec, SchemeInfo, SchemeSpec, ShapeCtx
@@ -53,9 +56,11 @@ class SchemeChoice:
 
     @property
     def sides(self) -> tuple[float, float]:
-        """Bits a value of keys and of values, before a fraction is spread over layers."""
-        key, value = self.widths.with_default(self.info.default_bits).sides()
-        return key, self.value.sides[1] if self.value else value
+        """Bits a value of keys and of values, before a fraction is spread over layers.
+
+        Of a plan, the mean over the layers that are packed.
+        """
+        return _sides(self)
 
     @property
     def text(self) -> str:
@@ -76,14 +81,62 @@ class SchemeChoice:
         """The distributions that declare what is named."""
         return " and ".join(dict.fromkeys(map(registry().package_of, self.names)))
 
+    @property
+    def fits(self) -> Fits | None:
+        """The model that the widths were planned for, if one."""
+        return parse_fits(dict(self.options)["fits"])
+
+    def check_layers(self, count: int) -> None:
+        """Check that a plan is for a model of ``count`` layers.
+
+        Raises:
+            ShapeError: it is for another number.
+        """
+        if fits := self.fits:
+            fits.check_layers(count)
+
+    def place(self, ctx: ShapeCtx) -> ShapeCtx:
+        """Return ``ctx`` with the layers and shapes of the model that a plan is for."""
+        fits = self.fits
+        if fits is None:
+            return ctx
+        return ShapeCtx(
+            ctx.layer,
+            fits.layers,
+            fits.kv_heads or ctx.kv_heads,
+            fits.key_dim or ctx.key_dim,
+            fits.value_dim or ctx.value_dim,
+        )
+
     def resolve(self, ctx: ShapeCtx) -> SchemeSpec:
-        """Return the codecs of one layer."""
+        """Return the codecs of one layer.
+
+        Raises:
+            ShapeError: the widths were planned for another model.
+        """
         key, value = self, self.value
         if value is None:
             return key.info.resolve(key.widths, dict(key.options), ctx, key.start)
         keys = key.info.resolve(key.widths, dict(key.options), ctx, key.start, "key")
         values = value.info.resolve(value.widths, dict(value.options), ctx, value.start, "value")
         return SchemeSpec(keys.key, values.value, keys.policy)
+
+
+@functools.lru_cache(maxsize=64)
+def _sides(choice: SchemeChoice) -> tuple[float, float]:
+    both = (choice, choice.value or choice)
+    key, value = (each.widths.with_default(each.info.default_bits).sides() for each in both)
+    base = key[0], value[1]
+    fits = choice.fits
+    if fits is None:
+        return base
+    policy = choice.policy
+    packed = [n for n in range(fits.layers) if not skipped(policy.skip, n, fits.layers)]
+    widths = [layer_widths(policy.layers, n) or base for n in packed] or [base]
+    return (
+        sum(key for key, _ in widths) / len(widths),
+        sum(value for _, value in widths) / len(widths),
+    )
 
 
 PARTS: tuple[Kind, ...] = ("rotation", "codebook", "packer")
@@ -101,14 +154,65 @@ _JOINT = re.compile(r"\+(?=\s*[A-Za-z])")
 """A ``+`` before a letter; one before a digit belongs to a number."""
 
 
+MARK = "@"
+"""What a plan's file name follows."""
+
+
+def is_plan(text: object) -> bool:
+    """Say whether a scheme string names a plan."""
+    return isinstance(text, str) and text.strip().startswith(MARK)
+
+
+def expanded(text: str) -> str:
+    """Return the scheme string itself, or the one that a plan's file means.
+
+    Raises:
+        PlanError: the file cannot be read, or is no plan.
+    """
+    if not is_plan(text):
+        return text
+    from tqcore.plan.file import load
+
+    return load(text.strip()[len(MARK) :]).text
+
+
+_LAYERS = re.compile(r"(?<=layers=)\d[\d:kv.,-]*\d(?=,|\+|$)")
+
+
+def brief(text: str) -> str:
+    """Return a scheme string for people: a plan's widths of every layer are left out."""
+    return _LAYERS.sub(lambda found: "..." if len(found[0]) > 24 else found[0], text)
+
+
+def refuse_beside_plan(text: str, others: object) -> None:
+    """Refuse a plan that does not stand alone.
+
+    Raises:
+        OptionError: ``others`` is true.
+    """
+    if others:
+        raise OptionError(
+            f"{text}: a plan sets every width of keys and values; give it as the one scheme "
+            "(kv_quant_scheme), and leave bits and other schemes out"
+        )
+
+
+def joined(text: str, **options: str) -> str:
+    """Return the string of one scheme with more options."""
+    added = ",".join(f"{name}={value}" for name, value in options.items())
+    return f"{text}{',' if ':' in text else ':'}{added}"
+
+
 def parts(text: str) -> list[str]:
     """Split a scheme string into the schemes it names: one, or that of the keys and the values.
 
     Raises:
         OptionError: more than two, or something else than a string.
+        PlanError: as ``expanded``.
     """
     if not isinstance(text, str):
         raise OptionError(f"a scheme is named by a string, not {text!r}: see `tqcore schemes`")
+    text = expanded(text)
     found = [part.strip() for part in _JOINT.split(text)]
     if len(found) > 2:
         raise OptionError(
@@ -158,13 +262,15 @@ def choose(
 
     Raises:
         UnknownNameError, OptionError, WidthError: before any model is loaded; a misspelt
-            ``TQCORE_KERNEL`` too.
+            ``TQCORE_KERNEL`` too, and a plan's file that is none.
     """
     if isinstance(text, SchemeChoice):
         return text
     if not isinstance(start, int) or isinstance(start, bool) or start < 0:
         raise OptionError(f"quantized_kv_start={start!r}: expected a number of tokens, 0 or more")
     asked = Widths(bits, key_bits, value_bits)
+    if is_plan(text):
+        refuse_beside_plan(text, asked != Widths())
     where = known or registry()
     first, *second = parts(text)
     info, options = _scheme(first, where)
@@ -210,7 +316,7 @@ def _check(choice: SchemeChoice, only: Side | None = None) -> None:
 def _check_parts(choice: SchemeChoice) -> None:
     """Check that the parts a scheme names are registered, at a usual shape."""
     try:
-        spec = choice.resolve(ShapeCtx())
+        spec = choice.resolve(choice.place(ShapeCtx()))
     except ShapeError:
         return  # a scheme for other shapes: it is asked again when they are known
     for side in (spec.key, spec.value):

@@ -15,7 +15,7 @@ from attrs import asdict, field, frozen
 from attrs import validators as v
 
 from tqcore.errors import OptionError, PluginError, TqcoreError, WidthError, suggest
-from tqcore.layers import all_widths, layer_widths, skipped
+from tqcore.layers import all_widths, layer_widths, parse_fits, skipped
 from tqcore.widths import Side, Widths
 
 API_VERSION = 1
@@ -186,6 +186,7 @@ class PolicySpec:
     Args:
         skip: layers left dense: ``none``, or ``first<N>``/``last<N>`` joined by commas.
         layers: other widths for some layers: ``none``, or ``A-B:k<bits>v<bits>`` terms.
+        fits: the model that ``layers`` is for: ``any``, or its layers, KV heads and dims.
         sinks: tokens at the start of each sequence that stay dense.
         window: most recent tokens that stay dense.
         rotating: smallest sliding window that is packed; a smaller one has little to give.
@@ -196,6 +197,7 @@ class PolicySpec:
 
     skip: str = "none"
     layers: str = "none"
+    fits: str = "any"
     sinks: int = field(default=0, validator=v.ge(0))
     window: int = field(default=0, validator=v.ge(0))
     rotating: int = field(default=512, validator=v.ge(0))
@@ -236,6 +238,7 @@ class SchemeSpec:
 POLICY_OPTIONS = (
     Option("skip", "str", "none", "layers left dense: none, last, first2,last1, ..."),
     Option("layers", "str", "none", "other widths for some layers: 0-3:k8v4,9:k4v4"),
+    Option("fits", "str", "any", "the model that layers is for: 30x3x64x64; another is refused"),
     Option("sinks", "int", 0, "tokens at the start of each sequence that stay dense"),
     Option("window", "int", 0, "most recent tokens that stay dense"),
     Option("rotating", "int", 512, "smallest sliding window that is packed, in tokens"),
@@ -340,6 +343,7 @@ class SchemeInfo:
 
         Raises:
             OptionError, WidthError: as ``parse_options`` and ``check_widths``.
+            ShapeError: the widths were planned for another model.
             PluginError: the target cannot be imported or returns something else.
         """
         widths = bits if isinstance(bits, Widths) else Widths(bits)
@@ -347,6 +351,9 @@ class SchemeInfo:
         parsed = self.parse_options(options or {})
         ctx = ctx or ShapeCtx()
         policy = self.policy(parsed, start, only)
+        if fits := parse_fits(policy.fits):
+            fits.check_layers(ctx.n_layers)
+            fits.check_heads(ctx.kv_heads, ctx.key_dim, ctx.value_dim)
         if own := layer_widths(policy.layers, ctx.layer):
             widths = Widths(None, *own)
         widths = widths.only(only) if only else widths
@@ -372,13 +379,14 @@ class SchemeInfo:
         """Return the policy that parsed options ask for; ``only`` as for ``resolve``.
 
         Raises:
-            OptionError: a count below 0, or terms that ``skip`` and ``layers`` do not know.
+            OptionError: a count below 0, or terms that ``skip``, ``layers`` or ``fits`` lacks.
             WidthError: ``layers`` names a width that the scheme does not store.
         """
         for name in ("sinks", "window", "rotating"):
             if options[name] < 0:
                 raise OptionError(f"option {name}={options[name]}: tokens are counted from 0")
         skipped(options["skip"], 0, 3)
+        parse_fits(options["fits"])
         for key, value in all_widths(options["layers"]):
             self.check_widths(Widths(None, key, value), only)
         return PolicySpec(

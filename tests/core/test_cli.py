@@ -128,7 +128,14 @@ def known(monkeypatch):
 def test_schemes_as_json(known, capsys):
     (shown,) = run_json(capsys, "schemes")
     common = shown["options"][2:]
-    assert [o["name"] for o in common] == ["layers", "sinks", "window", "rotating", "arrays"]
+    assert [o["name"] for o in common] == [
+        "layers",
+        "fits",
+        "sinks",
+        "window",
+        "rotating",
+        "arrays",
+    ]
     shown["options"] = shown["options"][:2]
     assert [shown] == [
         {

@@ -175,7 +175,7 @@ def test_an_unknown_option_suggests_and_lists():
         INFO.resolve(None, {"sed": 1})
     assert "scheme 'mine' has no option 'sed'" in str(got.value)
     assert "did you mean 'seed'" in str(got.value)
-    assert "known: arrays, layers, rotating, seed, sinks, skip, window" in str(got.value)
+    assert "known: arrays, fits, layers, rotating, seed, sinks, skip, window" in str(got.value)
 
 
 @pytest.mark.parametrize("bits", [1, 1.5, 6.5, 8])

@@ -84,6 +84,7 @@ def enable(
 
     Raises:
         UnknownNameError, OptionError, WidthError: as ``tqcore.schemestring.choose``.
+        ShapeError: the scheme is a plan for another number of layers.
         HostError: the host is missing, or a seam of it moved.
     """
     from tqcore.adapters.wiring import wire
@@ -106,8 +107,10 @@ def make_caches(choice: SchemeChoice, n_layers: int, host: str) -> list[Any]:
 
     Raises:
         OptionError: ``host`` is neither ``vlm`` nor ``lm``.
+        ShapeError: the choice is a plan for another number of layers.
         HostError: it is not installed, or a seam of it moved.
     """
+    choice.check_layers(n_layers)
     found = get_host(host)
     dense = [found.types.dense() for _ in range(n_layers)]
     found.wiring.acquire(found.name)

@@ -10,7 +10,16 @@ from attrs import fields, frozen
 
 from tqcore.errors import OptionError
 from tqcore.registry import registry
-from tqcore.schemestring import SchemeChoice, choose, parse, parts, scheme_for
+from tqcore.schemestring import (
+    SchemeChoice,
+    choose,
+    expanded,
+    is_plan,
+    parse,
+    parts,
+    refuse_beside_plan,
+    scheme_for,
+)
 from tqcore.widths import Widths
 
 logger = logging.getLogger(__name__)
@@ -61,9 +70,17 @@ class Flags:
         one the scheme that its width selects. With no width either, one side's scheme serves both.
 
         Raises:
-            OptionError: more than two schemes.
+            OptionError: more than two schemes; a plan beside widths or other schemes.
+            PlanError: a plan that cannot be read.
             WidthError: a width that is none.
         """
+        asked_for = (self.kv_quant_scheme, self.kv_key_scheme, self.kv_value_scheme)
+        plans = [text for text in asked_for if is_plan(text)]
+        if plans:
+            widths_given = (self.kv_bits, self.kv_key_bits, self.kv_value_bits)
+            others = [each for each in (*asked_for, *widths_given) if each is not None]
+            refuse_beside_plan(str(plans[0]), others[1:] or plans[0] != self.kv_quant_scheme)
+            return expanded(str(plans[0]))
         key, value = self.kv_key_scheme, self.kv_value_scheme
         given = Widths(self.kv_bits, self.kv_key_bits, self.kv_value_bits)
         asked = [given.bits, *([] if key else [given.key]), *([] if value else [given.value])]

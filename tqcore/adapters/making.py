@@ -29,6 +29,9 @@ class CacheMaker:
     Attributes:
         arrays: whether the model needs arrays instead of views.
         reasons: why layers of the latest caches were left alone, by their index in the model.
+
+    Raises:
+        ShapeError: the choice is a plan for another number of layers.
     """
 
     def __init__(self, host: Host, model: Any, choice: SchemeChoice | None) -> None:
@@ -36,6 +39,8 @@ class CacheMaker:
         self.choice = choice
         self.reasons: dict[int, str] = {}
         self._target = host.target(model)
+        if choice is not None and choice.fits:
+            choice.check_layers(stage_of(self._target).total or self._count())
         self.arrays = not host.route_attention(model)
         if self._stays_dense:
             logger.warning(STAYS_DENSE, type(model).__module__, NEEDS_ARRAYS)
@@ -61,6 +66,9 @@ class CacheMaker:
             layers = range(stage.first, stage.first + len(caches))
             self.reasons = dict.fromkeys(layers, NEEDS_ARRAYS)
         return caches
+
+    def _count(self) -> int:
+        return len(self.host.make_prompt_cache(self._target, None))
 
     @property
     def _stays_dense(self) -> bool:

@@ -8,7 +8,7 @@ from attrs import field, frozen
 from attrs import validators as v
 
 from tqcore.errors import OptionError
-from tqcore.schemestring import SchemeChoice, choose
+from tqcore.schemestring import SchemeChoice, choose, is_plan
 
 DTYPES = ("float32", "bfloat16", "float16")
 SCHEMES = ("turboquant@4", "turboquant@3.5")
@@ -30,11 +30,13 @@ class Asked:
 
 
 def asked(text: str) -> Asked:
-    """Parse ``SCHEME``, ``SCHEME@BITS`` or ``SCHEME@KEYS/VALUES``.
+    """Parse ``SCHEME``, ``SCHEME@BITS``, ``SCHEME@KEYS/VALUES``, or a plan, ``@FILE``.
 
     Raises:
         UnknownNameError, OptionError, WidthError: the scheme or a width does not exist.
     """
+    if is_plan(text):
+        return Asked(text, choose(text), None)
     scheme, at, widths = text.partition("@")
     try:
         bits = [float(part) for part in widths.split("/")] if at else []

@@ -22,7 +22,8 @@ def scheme(asked: Asked, dtype: mx.Dtype) -> Contender:
     """Return the scheme ``asked`` for, on inputs of ``dtype``."""
 
     def layer(keys: mx.array, values: mx.array, scale: float) -> Layer:
-        cache = QuantizedKVCache(asked.choice)
+        place = asked.choice.place(ShapeCtx())  # of a plan, the first layer is timed
+        cache = QuantizedKVCache(asked.choice, n_layers=place.n_layers)
         for start in range(0, keys.shape[2], CHUNK):
             part = slice(start, start + CHUNK)
             cache.update_and_fetch(keys[:, :, part], values[:, :, part])
@@ -49,5 +50,6 @@ def scheme(asked: Asked, dtype: mx.Dtype) -> Contender:
 
 def _codecs(asked: Asked, keys: mx.array) -> tuple[Codec, Codec]:
     _, heads, _, dim = keys.shape
-    spec = asked.choice.resolve(ShapeCtx(0, 1, heads, dim, dim))
+    layers = asked.choice.place(ShapeCtx()).n_layers
+    spec = asked.choice.resolve(ShapeCtx(0, layers, heads, dim, dim))
     return codec_for(spec.key, dim), codec_for(spec.value, dim)

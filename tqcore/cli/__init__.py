@@ -29,6 +29,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "check every kernel on this machine, for a report",
     "bench": "measure speed and memory here, as ratios to MLX and to other projects",
     "report": "measure quality, bytes, speed and memory of caches, with figures",
+    "plan": "allot widths to layers under a budget, and say what context fits in memory",
     "demo": "compare schemes on a small real model, offline once fetched",
 }
 """Subcommands and their one-line help; the module is ``tqcore.cli.<name>``, a dash in it _."""

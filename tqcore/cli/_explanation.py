@@ -9,7 +9,7 @@ from typing import Any
 from tqcore.cli._output import print_table
 from tqcore.codec import Codec, codec_for, side_spec
 from tqcore.errors import KernelError, OptionError
-from tqcore.schemestring import SchemeChoice
+from tqcore.schemestring import SchemeChoice, brief
 from tqcore.select import EncodeRequest, KernelRequest, encoder_for, kernel_for
 from tqcore.spec import SchemeSpec, ShapeCtx
 
@@ -141,7 +141,7 @@ def _rejected(pairs: Iterable[tuple[str, Sequence[str]]]) -> list[dict[str, Any]
 def show(described: dict[str, Any]) -> None:
     """Print a description as tables."""
     key, value, cache = described["key"], described["value"], described["cache"]
-    title = f"{described['scheme']} ({described['package']}), layer {described['layer']}"
+    title = f"{brief(described['scheme'])} ({described['package']}), layer {described['layer']}"
     print_table(("", "keys", "values"), _side_rows(key, value), title)
     dense = cache["dense_layers"]
     rows = [

@@ -12,8 +12,8 @@ from attrs import frozen
 
 from tqcore.adapters import HostName, get_host
 from tqcore.adapters.seams import installed
-from tqcore.errors import HostError
-from tqcore.schemestring import SchemeChoice
+from tqcore.errors import HostError, ShapeError
+from tqcore.schemestring import SchemeChoice, brief
 
 if TYPE_CHECKING:
     from tqcore.cache import LayerReport
@@ -141,7 +141,12 @@ class Run:
         def watch(caches: list[Any], reasons: dict[int, str]) -> None:
             self._made[index] = (caches, reasons)
 
-        wire(get_host(self.host), model, self.choice, watch=watch)
+        try:
+            wire(get_host(self.host), model, self.choice, watch=watch)
+        except ShapeError as error:  # a plan for another model
+            if not index:
+                raise
+            print(f"tqcore: the draft's cache stays dense: {error}", file=sys.stderr)
 
     def _layers(self) -> list[LayerReport]:
         if not self._made:
@@ -154,7 +159,8 @@ class Run:
 def describe(choice: SchemeChoice, layers: Sequence[LayerReport]) -> str:
     """Return which package served which scheme, and how many layers it quantized or why none."""
     key, value = choice.sides
-    served = f"scheme {choice.text} (keys {key:g}, values {value:g} bits) by {choice.package}"
+    widths = f"keys {key:.4g}, values {value:.4g} bits"
+    served = f"scheme {brief(choice.text)} ({widths}) by {choice.package}"
     quantized = [layer for layer in layers if layer.quantized_tokens]
     if quantized:
         return f"{served}: {len(quantized)} of {len(layers)} layers quantized"

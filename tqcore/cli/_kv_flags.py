@@ -21,7 +21,7 @@ def add_host(parser: argparse.ArgumentParser) -> None:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the ``--kv-*`` flags and ``--kv-report``."""
     group = parser.add_argument_group("KV cache")
-    scheme = "NAME or NAME:option=value,option=value; KEYS+VALUES; see `tqcore schemes`"
+    scheme = "NAME or NAME:option=value,option=value; KEYS+VALUES; @FILE of `tqcore plan`"
     group.add_argument("--kv-quant-scheme", metavar="SCHEME", help=scheme)
     group.add_argument("--kv-key-scheme", metavar="SCHEME", help="another scheme for keys")
     group.add_argument("--kv-value-scheme", metavar="SCHEME", help="another scheme for values")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from attrs import frozen
+from mlx.utils import tree_flatten
 
 from tqcore.measure.errors import MeasureError
 from tqcore.measure.forward import Caches, language_model
@@ -29,11 +30,13 @@ class Loaded:
         host: who loaded it.
         model: maps ids and caches to logits.
         tokenizer: with ``encode``, ``decode`` and ``apply_chat_template``.
+        weight_bytes: of all weights, what sees images included.
     """
 
     host: Host
     model: Any
     tokenizer: Any
+    weight_bytes: int = 0
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of ``text``, without special tokens of its own."""
@@ -56,14 +59,19 @@ class Loaded:
         start = getattr(self.tokenizer, "bos_token_id", None)
         return (start,) if start is not None and start in self.tokenizer.encode("") else ()
 
+    def own_caches(self) -> Caches:
+        """Return fresh caches of whatever kinds the model takes."""
+        module = importlib.import_module(f"{_PACKAGES[self.host]}.models.cache")
+        caches: Caches = module.make_prompt_cache(self.model)
+        return caches
+
     def dense_caches(self) -> Caches:
         """Return fresh dense caches.
 
         Raises:
             MeasureError: a layer keeps something other than all keys and values.
         """
-        module = importlib.import_module(f"{_PACKAGES[self.host]}.models.cache")
-        caches: Caches = module.make_prompt_cache(self.model)
+        caches = self.own_caches()
         other = sorted({type(c).__name__ for c in caches} - {"KVCache"})
         if other:
             raise MeasureError(
@@ -104,8 +112,13 @@ def pick_host(asked: str | None, peers: bool) -> Host:
     raise MeasureError(f"no host to run a model: pip install {names}")
 
 
-def load(model: str | Path, host: Host) -> Loaded:
+def load(model: str | Path, host: Host, lazy: bool = False) -> Loaded:
     """Load a model directory, or a model of the Hugging Face hub as ``owner/name``.
+
+    Args:
+        model: which.
+        host: that loads it.
+        lazy: read no weight before it is used.
 
     Raises:
         MeasureError: no such folder, or the host cannot load it.
@@ -116,7 +129,7 @@ def load(model: str | Path, host: Host) -> Loaded:
             f"model {model}: no model directory (a folder with config.json) is there"
         )
     try:
-        found, processor = importlib.import_module(_PACKAGES[host]).load(str(model))[:2]
+        found, processor = importlib.import_module(_PACKAGES[host]).load(str(model), lazy=lazy)[:2]
     except (OSError, ValueError) as error:  # no such model, no network, or unknown to the host
         raise MeasureError(
             f"model {model} cannot be loaded by {_PACKAGES[host].replace('_', '-')}: {error}; "
@@ -124,4 +137,6 @@ def load(model: str | Path, host: Host) -> Loaded:
         ) from error
     # mlx-vlm gives a processor, which holds the tokenizer when the model sees images
     tokenizer = getattr(processor, "tokenizer", processor) if host == "vlm" else processor
-    return Loaded(host, language_model(found), tokenizer)
+    leaves: Any = tree_flatten(found.parameters())
+    weights = sum(int(leaf.nbytes) for _, leaf in leaves)
+    return Loaded(host, language_model(found), tokenizer, weights)

@@ -88,6 +88,7 @@ def _fails(loaded: Loaded, contender: Contender) -> str:
 
 
 def _ours(loaded: Loaded, asked: Asked) -> Contender:
+    # a plan's widths are in its text
     identity = f"{asked.choice.text} at {asked.bits:g} bits, {asked.choice.package}"
     name = f"{asked.scheme} {asked.bits:g}"
     return Contender(

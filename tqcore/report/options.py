@@ -11,7 +11,7 @@ from attrs import validators as v
 
 from tqcore.errors import UnknownNameError, WidthError
 from tqcore.registry import registry
-from tqcore.schemestring import SchemeChoice, choose, parse, parts
+from tqcore.schemestring import SchemeChoice, choose, is_plan, joined, parse, parts
 
 
 def _once(given: Iterable[Any]) -> tuple[Any, ...]:
@@ -81,6 +81,10 @@ def asked(options: Options) -> tuple[list[Asked], list[str]]:
     found: list[Asked] = []
     notes: list[str] = []
     for scheme in options.schemes:
+        if is_plan(scheme):
+            choice = choose(scheme)
+            found.append(Asked(scheme, round(sum(choice.sides) / 2, 2), choice))
+            continue
         refused: list[WidthError] = []
         for bits in options.bits:
             try:
@@ -97,7 +101,7 @@ def everywhere(scheme: str) -> str:
     """Return the scheme string with every layer quantized, unless it says itself which stay."""
     first, *second = parts(scheme)
     if "skip" not in parse(first)[1]:
-        first += f"{',' if ':' in first else ':'}skip=none"
+        first = joined(first, skip="none")
     return "+".join([first, *second])
 
 
@@ -113,6 +117,8 @@ def split_schemes(text: str) -> tuple[str, ...]:
 
 
 def _starts_scheme(piece: str) -> bool:
+    if is_plan(piece):
+        return True
     name = piece.partition("=")[0].partition(":")[0].partition("+")[0].strip()
     if "=" in piece.partition(":")[0]:
         return False

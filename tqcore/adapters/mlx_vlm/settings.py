@@ -20,7 +20,7 @@ from tqcore.adapters.patches import Patch, PatchSet
 from tqcore.adapters.seams import check
 from tqcore.errors import OptionError, TqcoreError
 from tqcore.registry import registry
-from tqcore.schemestring import SchemeChoice, parse, parts
+from tqcore.schemestring import SchemeChoice, choose, is_plan, parse, parts
 
 CONFIG = "mlx_vlm.server.runtime_config"
 NAMES = tuple(a.name for a in fields(Flags))
@@ -146,6 +146,7 @@ def _checking(previous: Callable[..., Any]) -> Callable[..., Any]:
     def apply_changes(self: Any, payload: Any, op: str = "merge") -> Any:
         if not isinstance(payload, dict):
             return previous(self, payload, op)
+        payload = _with_plan_read(payload)
         reason = _refusal(type(self), self, previous, payload, op)
         if reason is None:
             return previous(self, payload, op)
@@ -157,6 +158,17 @@ def _checking(previous: Callable[..., Any]) -> Callable[..., Any]:
         return applied, [*rejected, *({"name": name, "reason": reason} for name in asked)]
 
     return apply_changes
+
+
+def _with_plan_read(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings with a plan's own scheme string: the file may change or go."""
+    text = payload.get("kv_quant_scheme")
+    if not is_plan(text):
+        return payload
+    try:
+        return {**payload, "kv_quant_scheme": choose(str(text)).text}
+    except TqcoreError:
+        return payload  # it is refused for this reason
 
 
 def _refusal(
