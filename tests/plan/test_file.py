@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from pathlib import Path
 
 import pytest
 import tomli_w
@@ -197,3 +199,9 @@ def test_one_letter_changed_is_a_plan_or_an_error_of_ours(place, letter):
 
 def test_what_people_are_told_is_typed():
     assert set(ABOUT.values()) == {str, float}
+
+
+def test_the_file_on_the_page_is_one():
+    page = (Path(__file__).parents[2] / "docs/plan.md").read_text()
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert loads(block).keys == (4, 3.5, 3.5, 3)

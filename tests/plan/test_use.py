@@ -157,6 +157,56 @@ def test_a_model_that_it_does_not_fit_is_refused_when_it_is_enabled(plan_file, t
     assert "make_cache" not in vars(other.model)
 
 
+@pytest.fixture(scope="module")
+def draft_dir(tmp_path_factory):
+    """A tiny model of other layers and of the same tokens."""
+    from tests.integration.models import write
+
+    return write(tmp_path_factory.mktemp("draft"), head_dim=64, num_hidden_layers=3)
+
+
+def test_a_draft_of_other_layers_stays_dense(plan_file, loaded, draft_dir):
+    import mlx_lm
+
+    from tqcore.adapters.mlx_lm import install, uninstall
+    from tqcore.measure.hosts import load
+
+    draft = load(draft_dir, "lm").model
+    arguments = (loaded.model, loaded.tokenizer, list(range(4, 24)))
+    install()
+    try:
+        flags = {"max_tokens": 6, "kv_quant_scheme": f"@{plan_file}"}
+        plain = [r.token for r in mlx_lm.stream_generate(*arguments, **flags)]
+        drafted = [r.token for r in mlx_lm.stream_generate(*arguments, draft_model=draft, **flags)]
+        assert drafted == plain
+    finally:
+        uninstall()
+
+
+def test_the_command_says_that_a_draft_stays_dense(plan_file, model_dir, draft_dir, capsys):
+    line = ["--host", "lm", "--model", str(model_dir), "--draft-model", str(draft_dir)]
+    asked_for = ["--prompt", "hello", "--max-tokens", "4", "--kv-quant-scheme", f"@{plan_file}"]
+    assert main(["generate", *line, *asked_for]) == 0
+    said = capsys.readouterr().err
+    assert "the draft's cache stays dense: these widths are planned for a model of 4" in said
+    assert "4 of 4 layers quantized" in said
+
+
+@pytest.mark.slow
+def test_ranks_that_share_the_heads_are_that_model(tmp_path):
+    from tests.integration import models
+    from tests.integration.ranks import run_ranks
+
+    wide = models.write(tmp_path / "wide", num_attention_heads=8, num_key_value_heads=4)
+    planned = "turboquant:fits=4x4x32x32,layers=0-1:k4v4,2-3:k3v3,skip=none"
+    for rank in run_ranks(2, wide, tmp_path / "out", planned, "4"):
+        assert [layer[1] for layer in rank.layers] == ["quantized"] * 4
+        sizes = [layer[2] for layer in rank.layers]
+        assert sizes[0] == sizes[1] > sizes[2] == sizes[3]
+    with pytest.raises(RuntimeError, match="planned for a model of 4 layers, 6 KV heads"):
+        run_ranks(2, wide, tmp_path / "other", planned.replace("4x4x", "4x6x"), "4")
+
+
 @pytest.mark.parametrize(
     "text", ["4x2x64", "4x2x64x64x1", "0x2x64x64", "*x2x64x64", "4x-2x64x64", ""]
 )

@@ -75,9 +75,12 @@ def _prepare_speculative(
     # one list holds the caches of both models, and each has a last layer of its own
     split = len(models[0].layers)
     halves = (None, None) if caches is None else (caches[:split], caches[split:])
+    # a plan is for the target; a draft of other layers stays dense
+    fits = choice.fits if choice else None
+    drafts = None if fits and fits.layers != len(models[1].layers) else choice
     runs: list[Run] = [
-        (model, *quantized_caches(host, model, choice, half))
-        for model, half in zip(models, halves, strict=True)
+        (model, *quantized_caches(host, model, own, half))
+        for model, own, half in zip(models, (choice, drafts), halves, strict=True)
     ]
     if any(made is not None for _, made, _ in runs):
         # one of the two may be enabled alone
