@@ -71,6 +71,7 @@ def test_the_plan_is_within_its_bytes_and_no_worse_than_equal_widths_by_its_own_
     assert planned["judged_tokens"] == 512
     for row in planned["rows"]:
         assert row["measured_kl"] > 0
+        assert row["expected_kl"] / 3 < row["together_kl"] < 3 * row["expected_kl"]
     for row in planned["rows"][1:]:
         over = row["plan_over_it"]
         assert over["low"] <= over["ratio"] <= over["high"]
@@ -110,7 +111,7 @@ def test_another_budget_measures_only_the_new_plan(planned, model_dir, home, mon
     budget = 256 * (TOKEN - 100) + 2 * LAYERS * HEADS * 2 * DIM * 4
     command = ["plan", str(model_dir), "--budget", str(budget), "--context", "200", *SMALL]
     assert main([*command, "--output", str(path)]) == 0
-    assert set(kinds) == {"divergence"}
+    assert set(kinds) == {"together", "divergence"}
     out = capsys.readouterr().out
     assert f"use it with --kv-quant-scheme @{path}" in out
     caches = make_caches(f"@{path}", LAYERS)
@@ -263,9 +264,20 @@ def test_any_model_is_weighed_without_reading_its_weights(family, tmp_path, caps
 
 
 @pytest.mark.slow
-def test_the_default_model(tmp_path, capsys):
+def test_a_real_model(smollm2_dir, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TQCORE_CACHE_DIR", str(tmp_path / "cache"))  # what was measured before
     path = tmp_path / "plan.toml"
-    command = ["plan", "--bits", "3", "--scheme", "turboquant", "--widths", "2,3,4", "--json"]
+    command = [
+        "plan",
+        str(smollm2_dir),
+        "--bits",
+        "3",
+        "--scheme",
+        "turboquant",
+        "--widths",
+        "2,3,4",
+        "--json",
+    ]
     small = ["--tokens", "128", "--windows", "1", "--output", str(path)]
     assert main([*command, *small]) == 0
     found = json.loads(capsys.readouterr().out)

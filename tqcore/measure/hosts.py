@@ -124,12 +124,13 @@ def load(model: str | Path, host: Host, lazy: bool = False) -> Loaded:
         MeasureError: no such folder, or the host cannot load it.
     """
     folder = Path(model)
+    how = {"lazy": True} if lazy else {}
     if not (folder / "config.json").is_file() and (folder.exists() or not _HUB.match(str(model))):
         raise MeasureError(
             f"model {model}: no model directory (a folder with config.json) is there"
         )
     try:
-        found, processor = importlib.import_module(_PACKAGES[host]).load(str(model), lazy=lazy)[:2]
+        found, processor = importlib.import_module(_PACKAGES[host]).load(str(model), **how)[:2]
     except (OSError, ValueError) as error:  # no such model, no network, or unknown to the host
         raise MeasureError(
             f"model {model} cannot be loaded by {_PACKAGES[host].replace('_', '-')}: {error}; "

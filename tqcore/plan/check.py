@@ -1,4 +1,7 @@
-"""How a plan does on text that it was not made from, beside equal widths of the same scheme."""
+"""How a plan does, all layers quantized together, beside equal widths of the same scheme.
+
+On the calibration text, which tells whether losses add up, and on text that it was not made from.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ import numpy as np
 from attrs import evolve, frozen
 
 from tqcore.measure.hosts import Loaded
+from tqcore.measure.quality import evaluate
 from tqcore.plan.cost import Costs
 from tqcore.plan.options import Candidates
-from tqcore.plan.sensitivity import SIDES, Sensitivity
+from tqcore.plan.sensitivity import SIDES, Sensitivity, Text
 from tqcore.report.bootstrap import Interval, ratio_of_means
 from tqcore.report.cells import Cells
-from tqcore.report.contenders import contenders
+from tqcore.report.contenders import Contender, contenders
 from tqcore.report.corpus import Corpus
 from tqcore.report.divergence import measure_window, missing, window_of
 from tqcore.report.options import Asked
@@ -33,6 +37,7 @@ class Row:
         choice: it.
         bytes_per_token: true bytes by the planes, all layers.
         predicted: divergence by adding up the calibration text's losses, nats a token.
+        together: on the calibration text.
         measured: on the held-out text; None where no window was asked for.
         against: measured divergence of the plan over this one's, with its interval.
     """
@@ -41,6 +46,7 @@ class Row:
     choice: SchemeChoice
     bytes_per_token: int
     predicted: float
+    together: float | None = None
     measured: float | None = None
     against: Interval | None = None
 
@@ -91,11 +97,12 @@ def judge(
     loaded: Loaded,
     cells: Cells,
     rows: Sequence[Row],
+    text: Text,
     corpus: Corpus,
     starts: Sequence[int],
     advance: Callable[[int], None],
 ) -> list[Row]:
-    """Measure the rows, the plan's first, on windows of the corpus.
+    """Measure the rows, the plan's first, on the calibration text and on windows of the corpus.
 
     Raises:
         MeasureError: predictions that are no numbers.
@@ -109,6 +116,7 @@ def judge(
             for each, row in zip(ours, rows, strict=True)
         ),
     ]
+    together = _together(loaded, cells, who, text, advance)
     for start in starts:
         todo = missing(cells, who, start, CONTEXT)
         if todo:
@@ -117,16 +125,39 @@ def judge(
             )
     kl = [[_kl(cells, each, start) for start in starts] for each in who[1:]]
     return [
-        Row(
-            row.name,
-            row.choice,
-            row.bytes_per_token,
-            row.predicted,
-            float(np.concatenate(own).mean()),
-            None if row is rows[0] else ratio_of_means(kl[0], own),
+        evolve(
+            row,
+            together=both,
+            measured=float(np.concatenate(own).mean()) if own else None,
+            against=ratio_of_means(kl[0], own) if own and row is not rows[0] else None,
         )
-        for row, own in zip(rows, kl, strict=True)
+        for row, own, both in zip(rows, kl, together, strict=True)
     ]
+
+
+def _together(
+    loaded: Loaded,
+    cells: Cells,
+    who: Sequence[Contender],
+    text: Text,
+    advance: Callable[[int], None],
+) -> list[float]:
+    """Return the divergences on the calibration text, dense left out."""
+    size = {"tokens": len(text.ids), "unjudged": text.unjudged}
+    todo = [c for c in who[1:] if cells.get("together", cache=c.identity, **size) is None]
+    if todo:
+        found = evaluate(
+            loaded.model,
+            {each.identity: each.caches() for each in (who[0], *todo)},
+            text.ids[: text.unjudged],
+            text.ids[text.unjudged :],
+            advance=lambda name, tokens: advance(tokens),
+        )
+        for each in todo:
+            kl = {"kl": found[each.identity].mean_kl}
+            cells.put(kl, "together", cache=each.identity, **size)
+    done = [cells.get("together", cache=each.identity, **size) for each in who[1:]]
+    return [cell["kl"] for cell in done if cell is not None]
 
 
 def _identity(identity: str, row: Row) -> str:
@@ -134,8 +165,8 @@ def _identity(identity: str, row: Row) -> str:
     return f"{identity}, keys {key:g}, values {value:g}"
 
 
-def _kl(cells: Cells, contender: object, start: int) -> list[float]:
-    cell = window_of(cells, contender, start, CONTEXT)  # type: ignore[arg-type]
+def _kl(cells: Cells, contender: Contender, start: int) -> list[float]:
+    cell = window_of(cells, contender, start, CONTEXT)
     assert cell is not None, "a cell that was just measured is gone"
     kl: list[float] = cell["kl"]
     return kl

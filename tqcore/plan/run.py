@@ -87,8 +87,7 @@ def run_plan(options: Options, console: Console) -> Planned:
         table = _measure(Measuring(loaded, costs.shapes, found, text, cells), progress)
         plan = _allot(found, costs, table, limit)
         rows = [_own_row(plan, costs, found, table), *rivals(found, costs, table, limit)]
-        if starts:
-            rows = _judge(loaded, cells, rows, corpus, starts, progress)
+        rows = _judge(loaded, cells, rows, text, corpus, starts, progress)
     plan = evolve(plan, about=_about(options, rows, Path(model).name, corpus))
     path = options.output or Path(f"{Path(model).name}-{_budget_name(options)}.toml")
     _write(path, plan)
@@ -197,15 +196,17 @@ def _judge(
     loaded: Loaded,
     cells: Cells,
     rows: list[Row],
+    text: Text,
     corpus: Corpus,
     starts: Sequence[int],
     progress: Progress,
 ) -> list[Row]:
-    task = progress.add_task("held-out text", total=len(starts) * CONTEXT * (len(rows) + 1))
+    work = (len(text.ids) + len(starts) * CONTEXT) * (len(rows) + 1)
+    task = progress.add_task("all layers together", total=work)
     judged = judge(
-        loaded, cells, rows, corpus, starts, lambda tokens: progress.advance(task, tokens)
+        loaded, cells, rows, text, corpus, starts, lambda tokens: progress.advance(task, tokens)
     )
-    progress.update(task, completed=len(starts) * CONTEXT * (len(rows) + 1))
+    progress.update(task, completed=work)
     return judged
 
 

@@ -37,15 +37,23 @@ def widths_table(planned: Planned) -> Table:
 
 def judged_table(planned: Planned) -> Table:
     """Return the plan beside equal widths of the same scheme."""
-    columns = ("widths", "bytes a token", "KL expected", "KL measured", "plan's KL over it (95 %)")
+    columns = (
+        "widths",
+        "bytes a token",
+        "KL, sum of layers",
+        "KL, together",
+        "KL, held out",
+        "plan's KL over it (95 %)",
+    )
     note = (
-        "KL from the dense cache, nats a token. Expected: losses of single layers and sides on the "
-        "calibration text, added up. "
+        "KL from the dense cache, nats a token. Sum of layers: what single layers and sides lose "
+        "on the calibration text, added up; the plan is the least such sum. Together: all layers "
+        "quantized, on the same text. "
     )
     note += (
-        f"Measured: {planned.judged} held-out tokens, all layers quantized together."
+        f"Held out: {planned.judged} other tokens."
         if planned.judged
-        else "Not measured: --windows 0."
+        else "Held out: not measured (--windows 0)."
     )
     return Table("Divergence", columns, tuple(map(_judged_row, planned.rows)), note)
 
@@ -98,6 +106,7 @@ def _row_dict(row: Row) -> dict[str, Any]:
         "name": row.name,
         "bytes_per_token": row.bytes_per_token,
         "expected_kl": row.predicted,
+        "together_kl": row.together,
         "measured_kl": row.measured,
         "plan_over_it": asdict(row.against) if row.against else None,
     }
@@ -109,9 +118,14 @@ def _judged_row(row: Row) -> tuple[str, ...]:
         row.name,
         f"{row.bytes_per_token:,}",
         f"{row.predicted:.4f}",
-        "" if row.measured is None else f"{row.measured:.4f}",
+        _kl(row.together),
+        _kl(row.measured),
         f"{against.ratio:.3f} ({against.low:.3f} to {against.high:.3f})" if against else "",
     )
+
+
+def _kl(kl: float | None) -> str:
+    return "" if kl is None else f"{kl:.4f}"
 
 
 def _width(width: float) -> str:
