@@ -146,8 +146,8 @@ def _fit(args: argparse.Namespace, context: int, reserve: int, memory: int | Non
     from tqcore.plan.fit import fit_of_model
     from tqcore.plan.memory import machine
 
-    key, value = choice.sides
-    name = f"{args.scheme} (keys {key:.3g}, values {value:.3g} bits)"
+    at = f", {args.fit:g} bits" if args.fit else ""
+    name = f"{args.scheme}{at}"
     with contextlib.redirect_stdout(sys.stderr):
         fits = fit_of_model(
             args.model, args.host, {name: choice}, reserve, context, machine(memory),

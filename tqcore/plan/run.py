@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -155,7 +156,8 @@ def _measure(measuring: Measuring, progress: Progress) -> Sensitivity:
     ):
         if work:
             task = progress.add_task(title, total=work)
-            measure(lambda tokens, task=task: progress.advance(task, tokens))  # type: ignore[misc]
+            measure(functools.partial(progress.advance, task))
+            progress.update(task, completed=work)
     return measuring.result()
 
 

@@ -80,7 +80,7 @@ def fit_table(fits: Fits) -> Table:
     note = (
         f"Memory: {bytes_text(fits.memory.total)}, {fits.memory.source}. Weights "
         f"{bytes_text(fits.weights)}, reserve {bytes_text(fits.reserve)} for activations and the "
-        "rest. Longest: tokens of one sequence that still fit."
+        "rest. Longest: tokens of one sequence that still fit, whatever the model was made for."
     )
     return Table("Memory", columns, rows, note)
 
