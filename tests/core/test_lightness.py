@@ -42,7 +42,13 @@ def test_no_array_library_is_imported(command):
 
 
 @pytest.mark.parametrize(
-    "command", [("explain", "turbquant"), ("report", "--schemes", "turbquant")]
+    "command",
+    [
+        ("explain", "turbquant"),
+        ("report", "--schemes", "turbquant"),
+        ("plan", "--bits", "3", "--scheme", "turbquant"),
+        ("plan", "--fit", "--scheme", "@no/such.toml"),
+    ],
 )
 def test_a_mistyped_scheme_is_refused_before_anything_heavy_is_imported(command):
     code = f"from tqcore.cli import main; assert main({command!r}) == 2"

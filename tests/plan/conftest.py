@@ -7,7 +7,8 @@ import pytest
 from tests.integration.models import write
 from tqcore.layers import Fits
 from tqcore.measure.hosts import Loaded, load
-from tqcore.plan.file import Plan, dumps
+from tqcore.plan.file import dumps
+from tqcore.plan.widths import Plan
 
 pytest.importorskip("mlx_lm")
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from tqcore.cache import make_caches
 from tqcore.plan.allot import allot
 from tqcore.plan.cost import Costs, capacity
-from tqcore.plan.file import Plan, loads
+from tqcore.plan.file import loads
 from tqcore.plan.options import candidates
 from tqcore.plan.shapes import LayerShape, every_shape, shapes_of
+from tqcore.plan.widths import Plan
 from tqcore.schemestring import choose
 
 SHAPES = (LayerShape(2, 64, 64, 4), LayerShape(2, 64, 32, 2), LayerShape(1, 128, 128, 2))

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tqcore.errors import PlanError, TqcoreError
 from tqcore.layers import Fits, layer_widths
-from tqcore.plan.file import ABOUT, Plan, dumps, layers_text, load, loads
+from tqcore.plan.file import ABOUT, dumps, load, loads
+from tqcore.plan.widths import Plan, layers_text
 from tqcore.schemestring import choose
 
 GOOD = {

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tqcore.cache import QuantizedKVCache
 from tqcore.measure.quality import evaluate
-from tqcore.plan.check import predicted
+from tqcore.plan.losses import Sensitivity, losses, predicted
 from tqcore.plan.oneside import OneSide
 from tqcore.plan.options import candidates
-from tqcore.plan.sensitivity import Measuring, Sensitivity, Text, losses
+from tqcore.plan.sensitivity import Measuring, Text
 from tqcore.plan.shapes import shapes_of
 from tqcore.report.cells import Cells
 

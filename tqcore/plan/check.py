@@ -14,8 +14,9 @@ from attrs import evolve, frozen
 from tqcore.measure.hosts import Loaded
 from tqcore.measure.quality import evaluate
 from tqcore.plan.cost import Costs
+from tqcore.plan.losses import Sensitivity, predicted
 from tqcore.plan.options import Candidates
-from tqcore.plan.sensitivity import SIDES, Sensitivity, Text
+from tqcore.plan.sensitivity import Text
 from tqcore.report.bootstrap import Interval, ratio_of_means
 from tqcore.report.cells import Cells
 from tqcore.report.contenders import Contender, contenders
@@ -71,16 +72,6 @@ def rivals(found: Candidates, costs: Costs, table: Sensitivity, limit: int) -> l
     best = min(fitting, key=lambda item: item[1].predicted)
     widest = max(equal, key=lambda item: item[1].bytes_per_token) if equal else best
     return list(dict.fromkeys([widest[1], best[1]]))
-
-
-def predicted(table: Sensitivity, found: Candidates, widths: Sequence[Sequence[float]]) -> float:
-    """Return the sum of losses of the keys' and values' widths, layer by layer."""
-    return sum(
-        float(table.of(side)[layer, found.of(side).index(width)])
-        for side, own in zip(SIDES, widths, strict=True)
-        for layer, width in enumerate(own)
-        if width in found.of(side)
-    )
 
 
 def _row(

@@ -12,20 +12,20 @@ from rich.console import Console
 from rich.progress import Progress
 
 from tqcore.demo.smollm2 import ensure_model
-from tqcore.layers import Fits
 from tqcore.measure import numpy_matmul
 from tqcore.measure.errors import MeasureError
 from tqcore.measure.hosts import Loaded, load, pick_host
 from tqcore.measure.progress import bars
 from tqcore.places import cache_dir
-from tqcore.plan.allot import allot
-from tqcore.plan.check import CONTEXT, Row, judge, predicted, rivals
-from tqcore.plan.cost import Costs, capacity
-from tqcore.plan.errors import BudgetError
-from tqcore.plan.file import DENSE, Plan, dumps
+from tqcore.plan.budget import limit_of, widths_within
+from tqcore.plan.check import CONTEXT, Row, judge, rivals
+from tqcore.plan.cost import Costs
+from tqcore.plan.file import dumps
+from tqcore.plan.losses import Sensitivity, predicted
 from tqcore.plan.options import Candidates, Options
-from tqcore.plan.sensitivity import SIDES, Measuring, Sensitivity, Text
-from tqcore.plan.shapes import common, shapes_of
+from tqcore.plan.sensitivity import Measuring, Text
+from tqcore.plan.shapes import shapes_of
+from tqcore.plan.widths import Plan
 from tqcore.report.cells import Cells
 from tqcore.report.corpus import Corpus, load_corpus
 from tqcore.report.identity import run_identity
@@ -79,14 +79,14 @@ def run_plan(options: Options, console: Console) -> Planned:
         corpus = load_corpus(loaded, options.text)
         starts = _held_out(corpus, options)
         costs = Costs(shapes_of(loaded))
-        limit = _limit(options, found, costs)  # a budget that nothing fits is refused first
+        limit = limit_of(options, found, costs)  # a budget that nothing fits is refused first
         progress.update(loading, total=1, completed=1)
 
         folder = options.cells or cache_dir() / "plan" / Path(model).name
         cells = Cells(folder, run_identity(model, host, corpus.digest))
         text = Text(corpus.window(0, options.tokens - 1), options.unjudged)
         table = _measure(Measuring(loaded, costs.shapes, found, text, cells), progress)
-        plan = _allot(found, costs, table, limit)
+        plan = widths_within(limit, found, costs, table)
         rows = [_own_row(plan, costs, found, table), *rivals(found, costs, table, limit)]
         rows = _judge(loaded, cells, rows, text, corpus, starts, progress)
     plan = evolve(plan, about=_about(options, rows, Path(model).name, corpus))
@@ -114,40 +114,6 @@ def _held_out(corpus: Corpus, options: Options) -> list[int]:
     return [options.tokens + start for start in rest.starts(CONTEXT, options.windows)]
 
 
-def _limit(options: Options, found: Candidates, costs: Costs) -> int:
-    """Return the bytes a token that the packed planes may take, all layers together."""
-    if options.bits is not None:
-        return int(_bytes_at(options.bits, found, costs))
-    assert options.budget is not None
-    layers = costs.all(found.choice(found.key[0], found.value[0]))
-    fixed = sum(layer.fixed for layer in layers)
-    token = sum(layer.token for layer in layers)
-    room = (options.budget - fixed) // capacity(options.context)
-    if room < token:
-        least = fixed + token * capacity(options.context)
-        raise BudgetError(
-            f"{options.budget:,} bytes for {options.context:,} tokens: the smallest widths of "
-            f"{found.scheme!r} ({found.key[0]:g} and {found.value[0]:g} bits) take {least:,}"
-        )
-    return room
-
-
-def _bytes_at(bits: float, found: Candidates, costs: Costs) -> float:
-    """Return the bytes a token of ``bits`` everywhere, between stored widths in proportion."""
-    low = [max(w for w in own if w <= max(bits, own[0])) for own in found.sides]
-    high = [min(w for w in own if w >= min(bits, own[-1])) for own in found.sides]
-    total = 0.0
-    for side, below, above in zip((0, 1), low, high, strict=True):
-        share = (bits - below) / (above - below) if above > below else 0.0
-        under, over = (
-            sum((layer.key, layer.value)[side] for layer in costs.all(found.around(name, width)))
-            for name, width in ((SIDES[side], below), (SIDES[side], above))
-        )
-        total += under + share * (over - under)
-    dense = costs.all(found.choice(found.key[0], found.value[0]))
-    return total + sum(layer.dense for layer in dense) + 1e-6
-
-
 def _measure(measuring: Measuring, progress: Progress) -> Sensitivity:
     errors, probes = measuring.work()
     for work, title, measure in (
@@ -159,33 +125,6 @@ def _measure(measuring: Measuring, progress: Progress) -> Sensitivity:
             measure(functools.partial(progress.advance, task))
             progress.update(task, completed=work)
     return measuring.result()
-
-
-def _allot(found: Candidates, costs: Costs, table: Sensitivity, limit: int) -> Plan:
-    count = len(costs.shapes)
-    by_width = {
-        side: {width: costs.all(found.around(side, width)) for width in found.of(side)}
-        for side in SIDES
-    }
-    some = by_width["key"][found.key[0]]
-    packed = [layer for layer in range(count) if not some[layer].dense]
-    items = [(layer, side) for layer in packed for side in SIDES]
-    chosen = allot(
-        [[getattr(each[layer], side) for each in by_width[side].values()] for layer, side in items],
-        [table.of(side)[layer] for layer, side in items],
-        limit - sum(layer.dense for layer in some),
-    )
-    widths = {side: [DENSE] * count for side in SIDES}
-    for (layer, side), option in zip(items, chosen, strict=True):
-        widths[side][layer] = found.of(side)[option]
-    shapes = costs.shapes
-    fits = Fits(
-        count,
-        common([shape.kv_heads for shape in shapes]),
-        common([shape.key_dim for shape in shapes]),
-        common([shape.value_dim for shape in shapes]),
-    )
-    return Plan(found.scheme, fits, tuple(widths["key"]), tuple(widths["value"]))
 
 
 def _own_row(plan: Plan, costs: Costs, found: Candidates, table: Sensitivity) -> Row:

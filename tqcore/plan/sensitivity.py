@@ -6,8 +6,7 @@ Two measurements on a short text, whose cells are kept:
 - at one or two widths a side, the divergence of the predictions when that side of that layer
   alone is quantized, everything else dense.
 
-The divergence is quadratic in a small error, so between the measured widths it follows the
-squared attention error. Losses of several layers are taken to add up, which ``check`` tests.
+``losses`` makes a loss at every width of both.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
-from numpy.typing import NDArray
 
 from tqcore.cache.make import layer_cache
 from tqcore.cache.single import QuantizedKVCache
@@ -28,6 +26,7 @@ from tqcore.measure.errors import MeasureError
 from tqcore.measure.forward import Caches
 from tqcore.measure.hosts import Loaded
 from tqcore.measure.quality import evaluate
+from tqcore.plan.losses import SIDES, Sensitivity, losses
 from tqcore.plan.oneside import OneSide
 from tqcore.plan.options import Candidates
 from tqcore.plan.shapes import LayerShape
@@ -35,11 +34,8 @@ from tqcore.report.attention import layer_errors
 from tqcore.report.cells import Cells
 from tqcore.widths import Side
 
-SIDES: tuple[Side, Side] = ("key", "value")
 MEMORY = 1 << 29
 """Bytes of dense caches that are measured beside each other."""
-
-_TINY = 1e-12
 
 
 @frozen(eq=False)
@@ -53,18 +49,6 @@ class Text:
 
     ids: Sequence[int]
     unjudged: int
-
-
-@frozen(eq=False)
-class Sensitivity:
-    """Losses a layer, by side: ``[layers, widths]`` nats a token, in the candidates' order."""
-
-    key: NDArray[np.float64]
-    value: NDArray[np.float64]
-
-    def of(self, side: Side) -> NDArray[np.float64]:
-        """Those of one side."""
-        return self.key if side == "key" else self.value
 
 
 @frozen(eq=False)
@@ -214,34 +198,3 @@ class Measuring:
 
 def _times(advance: Callable[[int], None], runs: int, tokens: int) -> None:
     advance(runs * tokens)
-
-
-def losses(
-    errors: NDArray[np.float64], probes: Sequence[int], kl: Sequence[float]
-) -> NDArray[np.float64]:
-    """Return the divergence at every width from that at a few.
-
-    Log divergence is interpolated over log error; beyond the outermost probe it goes on with
-    the slope between the probes, held to 1 to 3 (2 is the theory of small errors). Never more
-    for a wider code.
-
-    Args:
-        errors: relative attention error at every width, widths ascending.
-        probes: indices of the measured widths, ascending.
-        kl: measured there, nats a token.
-    """
-    x = np.log(np.maximum(errors, _TINY))
-    # a wider code that measured worse is noise
-    y = np.log(np.maximum(np.minimum.accumulate(kl), _TINY))
-    at = np.array(probes)
-    first, last = at[0], at[-1]
-    slope = 2.0
-    if len(at) > 1 and x[first] > x[last]:
-        slope = float(np.clip((y[0] - y[-1]) / (x[first] - x[last]), 1, 3))
-    order = np.argsort(x[at])
-    inside = np.interp(x, x[at][order], y[order])
-    low = y[0] + slope * (x - x[first])
-    high = y[-1] + slope * (x - x[last])
-    index = np.arange(len(x))
-    found = np.where(index < first, low, np.where(index > last, high, inside))
-    return np.minimum.accumulate(np.exp(found))

@@ -7,10 +7,10 @@ from typing import Any
 from attrs import asdict
 
 from tqcore.plan.check import Row
-from tqcore.plan.file import DENSE
 from tqcore.plan.fit import Fits
 from tqcore.plan.run import Planned
 from tqcore.plan.sizes import bytes_text
+from tqcore.plan.widths import DENSE
 from tqcore.report.tables import Table
 
 
