@@ -85,6 +85,7 @@ RAISED = {
     "DuplicateNameError": duplicate,
     "PluginError": lambda: Registry([]).register(declares(tqcore_rotation=list), "three"),
     "OptionError": lambda: choose("turboquant:seed=x"),
+    "PlanError": lambda: choose("@nowhere.toml"),
     "WidthError": lambda: choose("uniform", 4.2),
     "ShapeError": shape,
     "KernelError": kernel,
