@@ -278,7 +278,7 @@ def test_a_real_model(smollm2_dir, tmp_path, capsys, monkeypatch):
         "2,3,4",
         "--json",
     ]
-    small = ["--tokens", "128", "--windows", "1", "--output", str(path)]
+    small = ["--tokens", "64", "--windows", "1", "--output", str(path)]
     assert main([*command, *small]) == 0
     found = json.loads(capsys.readouterr().out)
     plan, equal, _ = found["rows"]
