@@ -16,19 +16,61 @@ from tqcore.attention.mask import SegmentMask
 from tqcore.attention.naive import attention
 from tqcore.codec import Codec, codec_for
 from tqcore.protocols import EncodedSegment, Partial
-from tqcore.spec import CodecSpec
+from tqcore.spec import CodecSpec, PlaneSpec
+from tqplugins import ufloat16
 from tqplugins.kernels_cpu import device, sides
 from tqplugins.kernels_mlx.device import PortableKernel
 
-pytest.importorskip("numba")
+numba = pytest.importorskip("numba")
+simd = pytest.importorskip("tqplugins.kernels_cpu.simd")
 CPU, PORTABLE = device.CompiledKernel(), PortableKernel()
 DIMS = st.sampled_from([7, 24, 36, 64, 72, 80, 96, 128, 160, 256])
+
+
+@numba.njit
+def _to_bytes(codes, width, at):
+    return simd.to_bytes(codes, width, at)
 
 
 def affine(bits: int, dim: int, group: int = 64) -> Codec:
     return codec_for(
         CodecSpec("identity", "mlx-affine", "raw", bits, params={"group_size": group}), dim
     )
+
+
+def coded(kind: str, bits: float, dim: int, seed: int = 0) -> Codec:
+    """Return a codec of a scheme's kind: ``pair``, ``trellis4``, ``trellis8``, ``qjl``, ``lut``."""
+    book, params = {
+        "pair": ("pair", {}),
+        "trellis4": ("trellis", {"states": 4}),
+        "trellis8": ("trellis", {"states": 8}),
+        "qjl": ("beta-lloyd-max-qjl", {}),
+        "gaussian": ("beta-lloyd-max-qjl", {"sketch": "gaussian"}),
+        "lut": ("beta-lloyd-max", {}),
+    }[kind]
+    return codec_for(CodecSpec("hadamard", book, "u32le", bits, seed, "mse", params=params), dim)
+
+
+KINDS = [
+    *(("pair", bits) for bits in (1, 1.5, 2, 2.5, 3, 3.5, 4)),
+    *((f"trellis{states}", bits) for states in (4, 8) for bits in (1, 1.5, 2, 2.5, 3, 3.5, 4, 5)),
+    *(("qjl", bits) for bits in (2, 2.5, 3, 4, 5.5, 8)),
+    ("gaussian", 3),
+    ("lut", 4),
+]
+HEAD_DIMS = (64, 72, 80, 96, 128, 192, 256, 8, 24)
+
+
+def random_bits(key: Codec, value: Codec, batch: int, heads: int, tokens: int) -> EncodedSegment:
+    """Return a segment of random words, each of which is a vector, and scales of some size."""
+    rng = np.random.default_rng(tokens)
+    planes = []
+    for c in (key, value):
+        lead = (batch, heads, tokens + 9)
+        room = [mx.array(rng.integers(0, 2**32, (*lead, *c.planes[0].shape), dtype=np.uint32))]
+        room += [mx.array(rng.integers(30000, 32000, lead, dtype=np.uint16)) for _ in c.planes[1:]]
+        planes.append([plane[:, :, 4 : 4 + tokens] for plane in room])
+    return EncodedSegment(planes[0], planes[1], key, value)
 
 
 def draw(*shape: int, seed: int, dtype: mx.Dtype = mx.float32) -> mx.array:
@@ -104,6 +146,70 @@ def test_every_width_equals_the_oracle(bits, shuffles, monkeypatch):
 def test_affine_groups_equal_the_oracle(bits, dim, group):
     segment = stored(affine(bits, dim, group), affine(bits, dim, group), 1, 2, 70)
     check(draw(1, 4, 1, dim, seed=3), segment, SegmentMask())
+
+
+@pytest.mark.parametrize("turn", range(len(KINDS)))
+@pytest.mark.parametrize("step", [3, 14])
+def test_every_kind_equals_the_oracle_beside_another(turn, step):
+    key = coded(*KINDS[turn], HEAD_DIMS[turn % len(HEAD_DIMS)])
+    dim = HEAD_DIMS[(turn // 3 + step) % len(HEAD_DIMS)]
+    value = coded(*KINDS[(turn * 5 + step) % len(KINDS)], dim, seed=1)
+    batch, heads, gqa = [(2, 2, 3), (1, 3, 1), (3, 1, 8)][turn % 3]
+    q_len, tokens = [(1, 75), (5, 33), (16, 140)][(turn + step) % 3]
+    assert sides.tables_of(key) is not None
+    assert sides.tables_of(value) is not None
+    q = draw(batch, heads * gqa, q_len, key.dim, seed=3)
+    mask = mask_of(["none", "causal", "bool", "added"][turn % 4], q_len, tokens, batch, heads * gqa)
+    if turn % 2:
+        mask = mask.hiding(mx.array([3, 0, 11][:batch]))
+    check(q, random_bits(key, value, batch, heads, tokens), mask, [None, 20.0][step % 2])
+
+
+@pytest.mark.parametrize("key", ["pair", "trellis4", "trellis8", "qjl"])
+def test_a_prompt_of_every_kind_equals_the_oracle(key):
+    segment = stored(coded(key, 3, 64), coded("trellis4", 2.5, 64, seed=1), 1, 2, 150)
+    check(draw(1, 4, 150, 64, seed=3), segment, SegmentMask.of("causal", 150, 150))
+
+
+@pytest.mark.parametrize("kind", ["trellis4", "pair", "qjl"])
+def test_kinds_by_look_ups_in_memory_alone(kind, monkeypatch):
+    monkeypatch.setattr(sides, "_shuffles", lambda: False)
+    sides.tables_of.cache_clear()
+    c = coded(kind, 3, 128)
+    check(draw(1, 4, 1, 128, seed=3), random_bits(c, c, 1, 2, 40), SegmentMask())
+    sides.tables_of.cache_clear()
+
+
+@pytest.mark.parametrize("width", range(1, 9))
+def test_codes_are_spread_to_bytes_with_and_without_the_instruction(width, monkeypatch):
+    monkeypatch.setattr(simd, "DEPOSITS", False)
+    codes = [int(c) for c in np.random.default_rng(width).integers(0, 2**width, 8)]
+    word = np.uint64(sum(c << (width * i) for i, c in enumerate(codes)))
+    expected = sum(c << (8 * i) for i, c in enumerate(codes))
+    assert int(simd.to_bytes.py_func(word, width, 0)) == expected
+    assert int(_to_bytes(word, width, 0)) == expected
+
+
+class Stranger:
+    """Somebody's pairs, which have nothing of ours but what the decode kind says."""
+
+    decode_kind = "pair"
+
+    def __init__(self, dim: int) -> None:
+        self.dim, self.n, self.runs = dim, dim // 2, ((dim // 2, 3),)
+        self.side_planes = (PlaneSpec("scale", "uint16"),)
+        self.points = mx.array(np.random.default_rng(5).normal(size=(8, 2)).astype(np.float32))
+
+    def decode(self, codes: mx.array, side: Any) -> mx.array:
+        vectors = self.points[codes].reshape(*codes.shape[:-1], self.dim)
+        return vectors * ufloat16.decode(mx, side[0])[..., None]
+
+
+def test_a_strangers_codebook_of_a_known_kind_is_served():
+    known = coded("pair", 1.5, 64)
+    own = Codec(known.spec, known.rotation, Stranger(64), known.packer)
+    assert sides.tables_of(own) is not None
+    check(draw(1, 4, 1, 64, seed=3), random_bits(own, known, 1, 2, 40), SegmentMask())
 
 
 @given(

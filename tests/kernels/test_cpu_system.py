@@ -40,11 +40,11 @@ def run(code: str, **env: str) -> str:
 
 def test_every_reason_is_given():
     key = evolve(SIDE, layout="raw/1")
-    value = evolve(SIDE, bits=16, decode_kind="pair")
+    value = evolve(SIDE, bits=16, decode_kind="nf4")
     assert CPU.refuses(KernelRequest("metal", "float16", key, value)) == [
         "runs on cpu, this is metal",
         "keys have layout raw/1, it reads u32le/1",
-        "values decode by pair, it decodes by lut or affine",
+        "values decode by nf4, it decodes by lut, affine, lut+sign, pair, trellis",
         "values have 16 bits, it reads 1 to 8",
     ]
     assert CPU.refuses(KernelRequest("cpu", "float16", SIDE, SIDE)) == []
@@ -57,6 +57,17 @@ def test_numba_is_imported_when_first_needed_and_not_before():
         "k.refuses(R('metal', 'float16', SIDE, SIDE)); assert 'numba' not in sys.modules;"
         "k.refuses(R('cpu', 'float16', SIDE, SIDE)); assert 'numba' in sys.modules"
     )
+
+
+def test_kinds_are_compiled_when_first_met():
+    told = run(
+        "from tqplugins.kernels_cpu import build, device; from attrs import evolve;"
+        "from tests.kernels.helpers import SIDE; from tqcore.select import KernelRequest as R;"
+        "k, pair = device.CompiledKernel(), evolve(SIDE, decode_kind='pair');"
+        "print(k.refuses(R('cpu', 'float16', SIDE, SIDE)), build.expander.cache_info().currsize,"
+        "k.refuses(R('cpu', 'float16', pair, SIDE)), build.expander.cache_info().currsize)"
+    )
+    assert told.split() == ["[]", "1", "[]", "2"]
 
 
 def test_without_numba_it_says_what_to_install_and_the_portable_kernel_serves():

@@ -47,6 +47,38 @@ def functions() -> Functions:
     return built
 
 
+@functools.cache
+def expander(kind: str) -> int:
+    """Return the address of the code that expands vectors of a decode kind.
+
+    Kinds are compiled one by one, when first met.
+
+    Raises:
+        ImportError: as ``functions``.
+    """
+    import numba
+
+    from tqplugins.kernels_cpu import expand_lut, expand_trellis
+    from tqplugins.kernels_cpu.calls import SIDE
+
+    expanders = {
+        "lut": expand_lut.lut,
+        "affine": expand_lut.affine,
+        "lut+sign": expand_lut.lut_sign,
+        "pair": expand_lut.pair,
+        "trellis": expand_trellis.trellis,
+    }
+    signature = numba.void(numba.from_dtype(SIDE), *[numba.int64] * 8)
+    return _address(_compile(expanders[kind], signature), signature)
+
+
+def _address(function: Any, signature: Any) -> int:
+    """Return where the code of a compiled function is; the function must be kept alive."""
+    made = function.overloads[signature.args]
+    address: int = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
+    return address
+
+
 def _compile(function: Any, signature: Any) -> Any:
     """Compile for one signature, or load what an earlier process compiled."""
     from tqplugins.kernels_cpu.kept import keep

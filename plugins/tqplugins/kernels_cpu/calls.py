@@ -11,11 +11,11 @@ import numpy as np
 BLOCK = 32
 """Tokens that are expanded together."""
 
+SPARE = 512
+"""Bytes of memory that an expander has for itself, a thread."""
+
 TILE = 64
 """Query rows of a head that share an expanded block."""
-
-LUT, AFFINE = 0, 1
-"""Kinds of side: levels times a scale a vector; scale times code plus bias a group."""
 
 SHUFFLED_BITS = 4
 """Widths up to this are looked up in registers, where the processor can."""
@@ -30,14 +30,20 @@ def _fields(text: str, kind: type = np.int64) -> list[tuple[str, type]]:
 
 SIDE = np.dtype(
     [
-        *_fields("kind dim padded"),
+        # the compiled function that expands it; floats a vector is expanded to
+        *_fields("expand dim padded"),
         # the stream: its address, bytes to the next row, head and token, bytes of a vector
         *_fields("words words_b words_h words_t row_bytes"),
-        # the scale a vector (lut), or the scales and biases of its groups (affine)
-        *_fields("scales scales_b scales_h scales_t biases biases_b biases_h biases_t group"),
-        # two runs of codes, the second of none where all have one width: first bit, codes,
-        # width, the table of levels in pairs or single, that for look-ups in registers or 0
+        # the scale a vector, or the scales of its groups (affine)
+        *_fields("scales scales_b scales_h scales_t"),
+        # the second side plane: the groups' biases (affine), the residual's length (lut+sign)
+        *_fields("biases biases_b biases_h biases_t group"),
+        # runs of codes, of none where there are fewer: first bit, codes, width, the table of
+        # levels in pairs or single or of points, that for look-ups in registers or 0
         *_fields("start0 count0 width0 levels0 shuffled0 start1 count1 width1 levels1 shuffled1"),
+        *_fields("start2 count2 width2 levels2 shuffled2"),
+        # of a trellis: coordinates a symbol
+        *_fields("states span"),
     ]
 )
 """One side, keys or values. ``padded``: ``dim`` rounded up to whole vector registers."""

@@ -13,7 +13,7 @@ from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial, Planes
 from tqcore.select import FAULT, EncodeRequest, KernelRequest, SideSpec
-from tqplugins.kernels_cpu.calls import ATTEND, BLOCK, TILE
+from tqplugins.kernels_cpu.calls import ATTEND, BLOCK, SPARE, TILE
 from tqplugins.kernels_cpu.encoder import encode, unencodable
 from tqplugins.kernels_cpu.masks import Visible, visible
 from tqplugins.kernels_cpu.pool import share, threads
@@ -44,7 +44,8 @@ class CompiledKernel:
         When nothing else speaks against it, the code is compiled or loaded.
         """
         reasons = _unreadable(request.device, (request.key, request.value))
-        if not reasons and (problem := unbuilt()):
+        kinds = frozenset((request.key.decode_kind, request.value.decode_kind))
+        if not reasons and (problem := unbuilt(kinds)):
             reasons.append(problem)
         return reasons
 
@@ -74,13 +75,20 @@ class CompiledKernel:
         softcap: float | None = None,
     ) -> Partial:
         """Attend with rotated queries ``[B, Hq, L, Dk']``; see ``ScoreKernel.attend``."""
-        tables = tables_of(segment.key_codec), tables_of(segment.value_codec)
-        if tables[0] is None or tables[1] is None:
+        key, value = tables_of(segment.key_codec), tables_of(segment.value_codec)
+        if key is None or value is None:
             # A request does not say how a stranger's codebook splits its widths.
             return PortableKernel().attend(q, segment, mask, scale=scale, softcap=softcap)
+        q = q.astype(mx.float32)
+        if key.sketch is not None:
+            q = mx.concatenate([q, key.sketch.forward(q)], axis=-1)
         mx.eval(q, segment.keys, segment.values)
-        queries = np.ascontiguousarray(view(q.astype(mx.float32)))
-        return _attend(queries, segment, (tables[0], tables[1]), mask, scale, softcap or 0.0)
+        queries = np.ascontiguousarray(view(q))
+        came = _attend(queries, segment, (key, value), mask, scale, softcap or 0.0)
+        if value.sketch is None:
+            return came
+        levels, signs = mx.split(came.o, 2, axis=-1)
+        return Partial(levels + value.sketch.transpose(signs), came.m, came.l)
 
 
 def _attend(
@@ -126,7 +134,7 @@ def _attend(
     m, l = np.empty(shape, np.float32), np.empty(shape, np.float32)
     c["o"], c["m"], c["l"] = place(o), place(m), place(l)
     dims = [int(c[name]["padded"]) for name in ("key", "value")]
-    floats = BLOCK * (1 + max(dims)) + tile * (BLOCK + 2 + sum(dims))
+    floats = BLOCK * (1 + max(dims)) + SPARE // 4 + tile * (BLOCK + 2 + sum(dims))
     scratch = np.zeros((workers, floats), np.float32)
     c["scratch"], c["scratch_bytes"] = place(scratch), scratch.strides[0]
     compiled = functions()
@@ -159,7 +167,7 @@ def _unreadable(device: str, sides: tuple[SideSpec, SideSpec]) -> list[str]:
     for name, spec in zip(("keys", "values"), sides, strict=True):
         layout = LAYOUTS.get(spec.decode_kind)
         if layout is None:
-            kinds = " or ".join(LAYOUTS)
+            kinds = ", ".join(LAYOUTS)
             reasons.append(f"{name} decode by {spec.decode_kind}, it decodes by {kinds}")
         elif spec.layout != layout:
             reasons.append(f"{name} have layout {spec.layout}, it reads {layout}")
@@ -169,12 +177,14 @@ def _unreadable(device: str, sides: tuple[SideSpec, SideSpec]) -> list[str]:
 
 
 @functools.cache
-def unbuilt() -> str | None:
-    """Return why there is no compiled code, or None when there is."""
+def unbuilt(kinds: frozenset[str] = frozenset()) -> str | None:
+    """Return why there is no compiled code, for these decode kinds, or None when there is."""
     try:
-        from tqplugins.kernels_cpu.build import functions
+        from tqplugins.kernels_cpu.build import expander, functions
 
         functions()
+        for kind in kinds:
+            expander(kind)
     except ModuleNotFoundError as error:
         return f"needs {error.name}: pip install 'tqcore[fast]'"
     except Exception as error:  # whatever numba or LLVM raise on this machine

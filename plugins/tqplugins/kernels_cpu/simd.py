@@ -24,9 +24,18 @@ SHUFFLES = bool(llvm.get_host_cpu_features().get("avx2"))
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+_OPTIONS = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+
+
 def compiled(function: _Function) -> _Function:
     """Compile a function: without the interpreter's lock, its exceptions and bounds checks."""
-    made: _Function = njit(nogil=True, error_model="numpy", boundscheck=False)(function)
+    made: _Function = njit(**_OPTIONS)(function)
+    return made
+
+
+def inlined(function: _Function) -> _Function:
+    """Compile as ``compiled`` does, a copy wherever it is called: for what inner loops call."""
+    made: _Function = njit(**_OPTIONS, forceinline=True)(function)
     return made
 
 
@@ -69,6 +78,7 @@ def _op(arity: int, result: Any, emit: Callable[..., Any]) -> Any:
         2: lambda typing, a, b: signed(a, b),
         3: lambda typing, a, b, c: signed(a, b, c),
         4: lambda typing, a, b, c, d: signed(a, b, c, d),
+        8: lambda typing, a, b, c, d, e, f, g, h: signed(a, b, c, d, e, f, g, h),
     }
     return intrinsic(takers[arity])
 
@@ -268,9 +278,10 @@ totals = _op(1, FLOAT8, _totals)  # the sums of 64 lanes, eight by eight
 # Look-ups in registers, eight codes of up to 4 bits at once
 
 
-def _shifts(builder: Any, width: Any) -> Any:
-    wide = _splat(8)(builder, builder.trunc(width, _I32))
-    return builder.bitcast(builder.mul(_constant(_I32, range(8)), wide), _vector(8))
+def _shifts(builder: Any, width: Any, first: Any) -> Any:
+    wide, start = (_splat(8)(builder, builder.trunc(x, _I32)) for x in (width, first))
+    steps = builder.mul(_constant(_I32, range(8)), wide)
+    return builder.bitcast(builder.add(steps, start), _vector(8))
 
 
 def _spread(builder: Any, codes: Any, shifts: Any) -> Any:
@@ -298,6 +309,78 @@ def _pick16(builder: Any, codes: Any, shifts: Any, low: Any, high: Any) -> Any:
     return builder.select(upper, _picked(builder, high, index), _picked(builder, low, index))
 
 
-shifts = _op(1, FLOAT8, _shifts)  # where each of eight codes of a width starts, opaque
+def _pick_labelled(builder: Any, codes: Any, shifts: Any, high: Any, low: Any, *tables: Any) -> Any:
+    """Look up in the table that two bits a lane name, out of four by ``2 high + low``."""
+    index = _spread(builder, codes, shifts)
+    a, b, c, d = (_picked(builder, table, index) for table in tables)
+    flags = ir.VectorType(ir.IntType(1), 8)
+    low, high = (builder.bitcast(builder.trunc(x, ir.IntType(8)), flags) for x in (low, high))
+    return builder.select(high, builder.select(low, d, c), builder.select(low, b, a))
+
+
+pick_labelled = _op(8, FLOAT8, _pick_labelled)  # (codes, shifts, high bits, low bits, 4 tables)
+shifts = _op(2, FLOAT8, _shifts)  # (width, first): where each of eight codes starts, opaque
 pick8 = _op(3, FLOAT8, _pick8)  # (codes, shifts, table): the levels of eight codes
 pick16 = _op(4, FLOAT8, _pick16)  # the same out of two tables
+
+
+# Codes moved apart inside a word
+
+DEPOSITS = bool(llvm.get_host_cpu_features().get("bmi2")) and (
+    llvm.get_host_cpu_name() not in ("znver1", "znver2")  # there it takes hundreds of cycles
+)
+"""Whether the processor scatters the bits of a word fast."""
+
+
+def _deposit(builder: Any, bits: Any, mask: Any) -> Any:
+    return _call(builder, "llvm.x86.bmi.pdep.64", bits, mask) if DEPOSITS else bits
+
+
+_deposited = _op(2, types.uint64, _deposit)
+
+
+@inlined
+def to_bytes(codes: Any, width: int, at: int) -> Any:
+    """Return eight codes of ``width`` bits, one in each byte of a uint64, from bit ``at`` on."""
+    if DEPOSITS:
+        return _deposited(codes, np.uint64((((1 << width) - 1) << at) * 0x0101010101010101))
+    for fields in (4, 2, 1):
+        # Halves move apart, then quarters, then single codes.
+        bits, step = np.uint64(fields * width), np.uint64(fields * (8 - width))
+        here, low = np.uint64(0), np.uint64((1 << (fields * width)) - 1)
+        for first in range(0, 64, 16 * fields):
+            pair = codes >> np.uint64(first)
+            here |= (pair & low | ((pair >> bits) & low) << (bits + step)) << np.uint64(first)
+        codes = here
+    return codes << np.uint64(at)
+
+
+# Calls of functions by address
+
+
+def _expand(
+    typing: Any,
+    side: Any,
+    function: Any,
+    b: Any,
+    h: Any,
+    t: Any,
+    n: Any,
+    levels: Any,
+    stride: Any,
+    scales: Any,
+    spare: Any,
+) -> Any:
+    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        record, address, *rest = values
+        pointer = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(pointer, [pointer, *[_I64] * len(rest)])
+        callee = builder.inttoptr(address, kind.as_pointer())
+        builder.call(callee, [builder.bitcast(record, pointer), *rest])
+        return context.get_dummy_value()
+
+    return types.void(side, function, b, h, t, n, levels, stride, scales, spare), generate
+
+
+expand: Any = intrinsic(_expand)
+"""Call an expander at an address with its record and integers."""
