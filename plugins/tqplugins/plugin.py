@@ -137,12 +137,6 @@ def tqcore_score_kernels() -> list[Component]:
             "tqplugins.kernels_cpu.device:CompiledKernel",
             summary="compiled CPU code on all processors; needs the extra `fast`",
         ),
-        Component(
-            "score_kernel",
-            "cpu-trellis",
-            "tqplugins.trellis.kernel:CompiledTrellisEncoder",
-            summary="encodes trellises in compiled CPU code; needs the extra `fast`",
-        ),
     ]
 
 

@@ -22,14 +22,14 @@ from tqplugins.kernels_cpu import device, sides
 from tqplugins.kernels_mlx.device import PortableKernel
 
 numba = pytest.importorskip("numba")
-simd = pytest.importorskip("tqplugins.kernels_cpu.simd")
+words = pytest.importorskip("tqplugins.kernels_cpu.words")
 CPU, PORTABLE = device.CompiledKernel(), PortableKernel()
 DIMS = st.sampled_from([7, 24, 36, 64, 72, 80, 96, 128, 160, 256])
 
 
 @numba.njit
 def _to_bytes(codes, width, at):
-    return simd.to_bytes(codes, width, at)
+    return words.to_bytes(codes, width, at)
 
 
 def affine(bits: int, dim: int, group: int = 64) -> Codec:
@@ -182,11 +182,11 @@ def test_kinds_by_look_ups_in_memory_alone(kind, monkeypatch):
 
 @pytest.mark.parametrize("width", range(1, 9))
 def test_codes_are_spread_to_bytes_with_and_without_the_instruction(width, monkeypatch):
-    monkeypatch.setattr(simd, "DEPOSITS", False)
+    monkeypatch.setattr(words, "DEPOSITS", False)
     codes = [int(c) for c in np.random.default_rng(width).integers(0, 2**width, 8)]
     word = np.uint64(sum(c << (width * i) for i, c in enumerate(codes)))
     expected = sum(c << (8 * i) for i, c in enumerate(codes))
-    assert int(simd.to_bytes.py_func(word, width, 0)) == expected
+    assert int(words.to_bytes.py_func(word, width, 0)) == expected
     assert int(_to_bytes(word, width, 0)) == expected
 
 

@@ -118,12 +118,76 @@ def test_vectors_of_another_dim_are_refused():
         CPU.encode(draw(1, 1, 2, 32), draw(1, 1, 2, 64), codec(4, 64), codec(4, 64))
 
 
+SEARCHED = [
+    *(("beta-lloyd-max-search", bits, {"search": n}) for bits, n in ((1, 3), (2, 8), (3.5, 8), (4, 8), (6, 5), (8, 8))),
+    *(("pair", bits, {"search": n}) for bits, n in ((1, 8), (1.5, 2), (2, 1), (2.5, 8), (3, 8), (3.5, 3), (4, 8))),
+    *(("trellis", bits, {"states": 4, "search": n}) for bits, n in ((1, 8), (1.5, 1), (2, 8), (2.5, 8), (3, 5), (3.5, 8), (4, 8), (5, 2))),
+    *(("trellis", bits, {"states": 8, "search": n}) for bits, n in ((1, 2), (1.5, 8), (2, 1), (2.5, 3), (3, 8), (3.5, 1), (4, 8), (5, 8))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("turn", range(len(SEARCHED)))
+@pytest.mark.parametrize("dims", [(64, 256), (128, 96)])
+def test_searches_write_the_codecs_bytes(turn, dims):
+    """All planes of a vector, but for those where rounding decides between two nearly equal."""
+    book, bits, params = SEARCHED[turn]
+    dim, scale = dims[turn // 2 % 2], ("mse", "unbiased")[turn % 2]
+    c = codec(bits, dim, ("hadamard", "identity")[turn % 3 == 2], book, scale, **params)
+    x = draw(2, 3, 21, dim, dtype=DTYPES[turn % 3])
+    mine, other = CPU.encode(x, x[:, :, :1], c, c)
+    theirs = c.encode(x)
+    assert [(p.dtype, p.shape) for p in mine] == [(p.dtype, p.shape) for p in theirs]
+    words = [np.array(p[0]).reshape(-1, c.planes[0].shape[0]) for p in (mine, theirs)]
+    same = (words[0] == words[1]).all(-1)
+    assert same.mean() >= 0.95
+    scales = [np.array(p[1]).reshape(-1).astype(int)[same] for p in (mine, theirs)]
+    assert np.abs(scales[0] - scales[1]).max() <= 1
+    dense = np.array(x.astype(mx.float32))
+    errors = [np.square(np.array(c.decode(p)) - dense).sum(-1) for p in (mine, theirs)]
+    np.testing.assert_allclose(errors[0], errors[1], rtol=0.1, atol=1e-6)
+    np.testing.assert_allclose(errors[0].sum(), errors[1].sum(), rtol=2e-3)
+    # a vector's bytes do not depend on its neighbours
+    for plane, alone in zip(mine, other, strict=True):
+        np.testing.assert_array_equal(plane[:, :, :1], alone)
+
+
+@pytest.mark.parametrize("turn", range(0, len(SEARCHED), 3))
+def test_searches_of_values_that_floats_end_with(turn):
+    book, bits, params = SEARCHED[turn]
+    c = codec(bits, 64, "hadamard", book, "mse", **params)
+    x = draw(1, 1, 8, 64)
+    x[0, 0, 0] = 0
+    x[0, 0, 1, 3] = mx.nan
+    x[0, 0, 2, 5] = mx.inf
+    x[0, 0, 4] = mx.finfo(mx.float32).max
+    x[0, 0, 5] = x[0, 0, 5] * 1e-38
+    mine, _ = CPU.encode(x, x, c, c)
+    came, expected = (np.array(c.decode(p)) for p in (mine, c.encode(x)))
+    assert np.isfinite(came).all()
+    assert not came[0, 0, 0].any()
+    # A vector of equal magnitudes may lie on a boundary, and at a tie between two sizes.
+    gaps, sizes = (np.abs(v).max(-1) for v in (came - expected, expected))
+    assert (gaps <= 0.3 * sizes).all()
+
+
+def test_a_side_that_it_cannot_encode_its_codec_does():
+    mine, theirs = (
+        codec(3, 64, book="trellis", scale="mse"),
+        codec(4, 64, book="beta-lloyd-max-qjl"),
+    )
+    x = draw(1, 2, 5, 64)
+    assert CPU.refuses_encode(EncodeRequest("cpu", "float32", theirs, mine)) == []
+    planes, _ = CPU.encode(x, x, theirs, mine)
+    for plane, expected in zip(planes, theirs.encode(x), strict=True):
+        np.testing.assert_array_equal(plane, expected)
+
+
 def test_it_encodes_and_says_what_it_does_not():
     assert isinstance(CPU, EncodingKernel)
     known = codec(4, 64)
     affine = codec_for(CodecSpec("identity", "mlx-affine", "raw", 4), 64)
     assert CPU.refuses_encode(EncodeRequest("cpu", "float16", known, known)) == []
-    assert CPU.refuses_encode(EncodeRequest("metal", "float16", known, affine)) == [
+    assert CPU.refuses_encode(EncodeRequest("metal", "float16", affine, affine)) == [
         "runs on cpu, this is metal",
         "codebook mlx-affine has an encoder of its own",
     ]

@@ -15,8 +15,9 @@ from tqcore.spec import CodecSpec, ShapeCtx
 from tqcore.testing import strategies as tst
 from tqcore.widths import Widths
 from tqplugins import ufloat16
+from tqplugins.kernels_cpu.device import unbuilt
+from tqplugins.kernels_cpu.search import search
 from tqplugins.lloyd_max.levels import distortion as scalar
-from tqplugins.trellis import build
 from tqplugins.trellis.device import TrellisCodebook
 from tqplugins.trellis.layout import STATES, WIDTHS, labels, step_label
 from tqplugins.trellis.naive import NaiveTrellisCodebook
@@ -33,12 +34,12 @@ def normals(count, dim, seed=0):
 def compiled(book):
     def choose(unit):
         table = np.array(book.points)
-        return mx.array(build.search(book.trellis, table, book.sizes, np.array(unit)))
+        return mx.array(search(book.trellis, table, book.sizes, np.array(unit)))
 
     return choose
 
 
-needs_numba = pytest.mark.skipif(build.problem() is not None, reason="needs the extra `fast`")
+needs_numba = pytest.mark.skipif(unbuilt() is not None, reason="needs the extra `fast`")
 
 
 @pytest.mark.parametrize("states", STATES)
@@ -102,7 +103,7 @@ def test_device_and_compiled_write_the_oracles_codes(states, bits, dim):
     expected, (scale,) = NaiveTrellisCodebook(dim, bits, "mse", params).encode(x.astype(float))
     book = TrellisCodebook(dim, bits, "mse", params)
     ways = {"mlx": book.encode(mx.array(x))}
-    if build.problem() is None:
+    if unbuilt() is None:
         ways["compiled"] = book.encode_by(compiled(book), mx.array(x))
     for way, (codes, side) in ways.items():
         same = (np.array(codes) == expected).all(-1)
@@ -128,7 +129,7 @@ def test_compiled_is_as_near_as_the_device_on_any_vectors(x, bits, search):
 def test_distortion_reaches_its_target(bits):
     book = TrellisCodebook(128, bits, "mse")
     x = mx.array(normals(2000, 128, seed=5))
-    choose = compiled(book) if build.problem() is None else book._choose
+    choose = compiled(book) if unbuilt() is None else book._choose
     error = book.decode(*book.encode_by(choose, x)) - x
     found = float(((error**2).sum(-1) / (x**2).sum(-1)).mean())
     assert found <= TARGETS[bits] * 1.005

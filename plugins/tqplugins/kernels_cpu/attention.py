@@ -14,6 +14,7 @@ import numpy as np
 from tqplugins.kernels_cpu import simd
 from tqplugins.kernels_cpu.calls import BLOCK, SPARE, TICKET
 from tqplugins.kernels_cpu.simd import compiled
+from tqplugins.kernels_cpu.words import expand
 
 NOTHING = np.float32(-np.inf)
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
@@ -60,13 +61,13 @@ def attend(call: Any, worker: int) -> None:
         start, stop = _visible(c, b, first, rows, span)
         for t in range(start, stop, BLOCK):
             n = min(BLOCK, stop - t)
-            simd.expand(c.key, c.key.expand, b, h, t, n, levels, stride, scales, spare)
+            expand(c.key, c.key.expand, b, h, t, n, levels, stride, scales, spare)
             _score(q, rows, key_bytes, levels, stride, scales, n, scores)
             if c.softcap > ZERO:
                 _cap(scores, rows, c.softcap)
             if n < BLOCK or c.causal or c.mask:
                 _mask(c, b, h, first, rows, t, n, scores)
-            simd.expand(c.value, c.value.expand, b, h, t, n, levels, stride, scales, spare)
+            expand(c.value, c.value.expand, b, h, t, n, levels, stride, scales, spare)
             _soften(scores, rows, scales, m, l, o, value_bytes)
             _mix(scores, rows, levels, stride, n, o, value_bytes)
         row += span * c.batch * c.heads * c.rows

@@ -69,12 +69,39 @@ def expander(kind: str) -> int:
         "trellis": expand_trellis.trellis,
     }
     signature = numba.void(numba.from_dtype(SIDE), *[numba.int64] * 8)
-    return _address(_compile(expanders[kind], signature), signature)
+    return _address(_compile(expanders[kind], signature))
 
 
-def _address(function: Any, signature: Any) -> int:
+@functools.cache
+def quantizer(kind: str) -> int:
+    """Return the address of the code that finds codes, of ``lut``, ``pair`` or ``trellis``.
+
+    Raises:
+        ImportError: as ``functions``.
+    """
+    return _address(quantizers(kind))
+
+
+@functools.cache
+def quantizers(kind: str) -> Any:
+    """Return what ``quantizer`` has the address of, to be called from Python."""
+    import numba
+
+    from tqplugins.kernels_cpu import quantize_lut, quantize_trellis
+    from tqplugins.kernels_cpu.calls import ENCODE
+
+    known = {
+        "lut": quantize_lut.lut,
+        "pair": quantize_lut.pair,
+        "trellis": quantize_trellis.trellis,
+    }
+    signature = numba.void(numba.from_dtype(ENCODE), *[numba.int64] * 5)
+    return _compile(known[kind], signature)
+
+
+def _address(function: Any) -> int:
     """Return where the code of a compiled function is; the function must be kept alive."""
-    made = function.overloads[signature.args]
+    (made,) = function.overloads.values()
     address: int = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
     return address
 
@@ -91,6 +118,8 @@ def _compile(function: Any, signature: Any) -> Any:
 
 @functools.cache
 def digest() -> str:
-    """Return a name for the sources of this folder: other sources, other compiled code."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    """Return a name for the sources: other sources, other compiled code."""
+    folder = Path(__file__).parent
+    others = ("trellis/layout.py", "pair/search.py", "lut/policy.py", "ufloat16.py")
+    sources = [*sorted(folder.glob("*.py")), *(folder.parent / name for name in others)]
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]

@@ -80,6 +80,9 @@ NORM, MSE, UNBIASED = 0, 1, 2
 GRID = 1024
 """Cells over a table's range, each with the first level that it can be nearest to."""
 
+GROUP = 8
+"""Vectors that a quantizer is given together: it may take one a lane."""
+
 ENCODE = np.dtype(
     [
         *_fields("kind dim batch heads tokens chunk chunks"),
@@ -87,16 +90,23 @@ ENCODE = np.dtype(
         *_fields("x x_b x_h x_t"),
         # the rotation: rounds of order int64 [dim] or 0, signs float32 [dim], blocks int64
         *_fields("rounds blocks block_sizes signs orders matrix"),
-        # two runs of codes, as in SIDE: levels, the boundaries of their upper half, float32
-        # with infinity last, and the grid's first candidates, uint8
+        # the compiled function that finds codes, and the bytes of memory it wants for itself
+        *_fields("quantize spare_bytes"),
+        # two runs of codes, as in SIDE; of levels, those, the boundaries of their upper half,
+        # float32 with infinity last, and the grid's first candidates, uint8
         *_fields("count0 width0 levels0 bounds0 grid0 count1 width1 levels1 bounds1 grid1"),
+        # float32 factors on the norm, of which the best is taken
+        *_fields("sizes tried"),
+        # points [n, span]; of pairs, uint8 [cells, most] that can be nearest; of a trellis, by
+        # label: [4, upper, span]
+        *_fields("points span candidates most states upper"),
         *_fields("policy"),
         # uint32 [batch, heads, tokens, row_words] and uint16 [batch, heads, tokens]
         *_fields("words row_words scales scratch scratch_bytes ticket"),
-        *_fields("largest cells0 cells1", np.float32),
+        *_fields("largest cells0 cells1 root", np.float32),
     ],
     align=True,
 )
-"""The encoding of one side; a call is two records, keys and values. A task is a chunk of tokens."""
+"""The encoding of one side; a call is two records, keys and values. A task: some vectors."""
 
 ENCODE_TICKET = int(ENCODE.fields["ticket"][1]) if ENCODE.fields else 0

@@ -14,7 +14,7 @@ from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial, Planes
 from tqcore.select import FAULT, EncodeRequest, KernelRequest, SideSpec
 from tqplugins.kernels_cpu.calls import ATTEND, BLOCK, SPARE, TILE
-from tqplugins.kernels_cpu.encoder import encode, unencodable
+from tqplugins.kernels_cpu.encoder import encode, kind_of, unencodable
 from tqplugins.kernels_cpu.masks import Visible, visible
 from tqplugins.kernels_cpu.pool import share, threads
 from tqplugins.kernels_cpu.sides import LAYOUTS, Tables, side, tables_of
@@ -52,17 +52,21 @@ class CompiledKernel:
     def refuses_encode(self, request: EncodeRequest) -> list[str]:
         """Return every reason why the codecs encode themselves."""
         reasons = [] if request.device == "cpu" else [f"runs on cpu, this is {request.device}"]
-        for codec in (request.key, request.value):
-            if (reason := unencodable(codec)) and reason not in reasons:
-                reasons.append(reason)
-        if not reasons and (problem := unbuilt()):
+        codecs = request.key, request.value
+        if all(unencodable(codec) for codec in codecs):
+            reasons += dict.fromkeys(unencodable(codec) or "" for codec in codecs)
+        quantizers = frozenset(kind_of(codec.codebook) or "" for codec in codecs) - {""}
+        if not reasons and (problem := unbuilt(quantizers=quantizers)):
             reasons.append(problem)
         return reasons
 
     def encode(
         self, keys: mx.array, values: mx.array, key_codec: Codec, value_codec: Codec
     ) -> tuple[Planes, Planes]:
-        """Encode ``[B, H, n, D]`` keys and values; see ``EncodingKernel.encode``."""
+        """Encode ``[B, H, n, D]`` keys and values; see ``EncodingKernel.encode``.
+
+        A side that the compiled code cannot encode its own codec does.
+        """
         return encode(keys, values, (key_codec, value_codec))
 
     def attend(
@@ -177,14 +181,18 @@ def _unreadable(device: str, sides: tuple[SideSpec, SideSpec]) -> list[str]:
 
 
 @functools.cache
-def unbuilt(kinds: frozenset[str] = frozenset()) -> str | None:
-    """Return why there is no compiled code, for these decode kinds, or None when there is."""
+def unbuilt(
+    kinds: frozenset[str] = frozenset(), quantizers: frozenset[str] = frozenset()
+) -> str | None:
+    """Return why there is no compiled code for these decode kinds and quantizers, or None."""
     try:
-        from tqplugins.kernels_cpu.build import expander, functions
+        from tqplugins.kernels_cpu.build import expander, functions, quantizer
 
         functions()
         for kind in kinds:
             expander(kind)
+        for kind in quantizers:
+            quantizer(kind)
     except ModuleNotFoundError as error:
         return f"needs {error.name}: pip install 'tqcore[fast]'"
     except Exception as error:  # whatever numba or LLVM raise on this machine

@@ -1,4 +1,8 @@
-"""Compiled: vectors to packed codes and 16-bit scales, one at a time in the L1 cache.
+"""Compiled: vectors to packed codes and 16-bit scales, a few at a time in the L1 cache.
+
+A quantizer, one a kind of codebook, takes unit vectors float32 ``[n, dim]`` at ``x`` (room for
+``GROUP`` of them) and writes codes, uint32 ``[n, count0 + count1]``, and ``fits``, float32
+``[n, 2]``: of a unit vector u and its levels c, <u, c> and <c, c>. ``spare`` is memory of its own.
 
 The arithmetic is ``tqcore.codec``'s, ``tqplugins.lut.device``'s and ``tqplugins.ufloat16``'s in
 the same order, in float32; only sums may round another way.
@@ -12,9 +16,10 @@ import numpy as np
 
 from tqplugins import ufloat16
 from tqplugins.kernels_cpu import simd
-from tqplugins.kernels_cpu.calls import ENCODE_TICKET, FLOAT, GRID, HALF, MSE, NORM
+from tqplugins.kernels_cpu.calls import ENCODE_TICKET, FLOAT, GROUP, HALF, MSE, NORM
 from tqplugins.kernels_cpu.rotate import rotate
 from tqplugins.kernels_cpu.simd import compiled
+from tqplugins.kernels_cpu.words import quantize
 from tqplugins.lut import policy
 
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -22,31 +27,41 @@ HUGE, SHRINK = np.float32(2.0**100), np.float32(2.0**-40)
 TINY = np.float32(policy.TINY)
 SMALLEST, LARGEST = np.float32(ufloat16.SMALLEST), np.float32(ufloat16.LARGEST)
 BIAS = ufloat16.BIAS
-LAST = np.float32(GRID - 1)
 
 
 @compiled
 def encode(call: Any, worker: int) -> None:
     """Take tasks of ``call``, records ``calls.ENCODE`` of keys and values, until none is left."""
-    first = call[0].batch * call[0].heads * call[0].chunks
-    count = first + call[1].batch * call[1].heads * call[1].chunks
+    first = call[0].chunks
+    count = first + call[1].chunks
     while True:
         task = simd.take_ticket(simd.address(call) + ENCODE_TICKET)
         if task >= count:
             return
         c = call[0] if task < first else call[1]
-        rest = task if task < first else task - first
-        chunk, rest = rest % c.chunks, rest // c.chunks
-        b, h = rest // c.heads, rest % c.heads
-        x = c.scratch + worker * c.scratch_bytes
-        spare = x + 4 * c.dim
-        for t in range(chunk * c.chunk, min((chunk + 1) * c.chunk, c.tokens)):
-            _read(c, c.x + b * c.x_b + h * c.x_h + t * c.x_t, x)
-            rotate(c, x, spare)
-            row = rest * c.tokens + t
-            scale = _quantize(c, x, spare)
-            simd.store(c.scales + 2 * row, scale)
-            _pack(c, spare, c.words + 4 * row * c.row_words)
+        chunk = task if task < first else task - first
+        rows, codes_bytes = c.batch * c.heads * c.tokens, 4 * (c.count0 + c.count1)
+        fits = c.scratch + worker * c.scratch_bytes
+        lengths = fits + 8 * GROUP
+        x = lengths + 4 * GROUP
+        codes = x + 4 * GROUP * c.dim
+        spare = codes + GROUP * codes_bytes
+        stop = min((chunk + 1) * c.chunk, rows)
+        for row in range(chunk * c.chunk, stop, GROUP):
+            n = min(GROUP, stop - row)
+            for i in range(n):
+                t, rest = (row + i) % c.tokens, (row + i) // c.tokens
+                b, h = rest // c.heads, rest % c.heads
+                at = x + 4 * i * c.dim
+                _read(c, c.x + b * c.x_b + h * c.x_h + t * c.x_t, at)
+                rotate(c, at, spare)
+                simd.store(lengths + 4 * i, _normalize(at, c.dim))
+            quantize(c, c.quantize, x, n, codes, fits, spare)
+            for i in range(n):
+                dot, square = simd.load_float(fits + 8 * i), simd.load_float(fits + 8 * i + 4)
+                scale = _scale(c.policy, simd.load_float(lengths + 4 * i), dot, square)
+                simd.store(c.scales + 2 * (row + i), _stored(scale))
+                _pack(c, codes + i * codes_bytes, c.words + 4 * (row + i) * c.row_words)
 
 
 @compiled
@@ -70,72 +85,32 @@ def _read(c: Any, at: int, x: int) -> None:
 
 
 @compiled
-def _quantize(c: Any, x: int, codes: int) -> Any:
-    """Write the codes of the vector at ``x``, uint32 ``[dim]``; return its 16-bit scale."""
+def _normalize(x: int, dim: int) -> Any:
+    """Make the vector at ``x`` one of length 1; return its length, 0 of what counts as zero."""
     peak = ZERO
-    for i in range(c.dim):
+    for i in range(dim):
         peak = max(peak, abs(simd.load_float(x + 4 * i)))
     by = peak if peak >= TINY else np.float32(np.inf)
     square = ZERO
-    for i in range(c.dim):
+    for i in range(dim):
         value = simd.load_float(x + 4 * i) / by
         simd.store(x + 4 * i, value)
         square += value * value
     norm = np.sqrt(square)
-    length = norm * peak if peak >= TINY else ZERO
     unit = max(norm, ONE)
-    dot, size = _nearest(
-        x, c.count0, unit, c.width0, c.levels0, c.bounds0, c.grid0, c.cells0, codes
-    )
-    if c.count1:
-        skip = 4 * c.count0
-        more = _nearest(
-            x + skip,
-            c.count1,
-            unit,
-            c.width1,
-            c.levels1,
-            c.bounds1,
-            c.grid1,
-            c.cells1,
-            codes + skip,
-        )
-        dot, size = dot + more[0], size + more[1]
-    scale = length
-    if c.policy == MSE:
-        scale = length * dot / (size if size > ZERO else ONE) if dot > ZERO else ZERO
-    elif c.policy != NORM:
-        scale = length / (dot if dot > ZERO else ONE)
-    return _stored(scale)
+    for i in range(dim):
+        simd.store(x + 4 * i, simd.load_float(x + 4 * i) / unit)
+    return norm * peak if peak >= TINY else ZERO
 
 
 @compiled
-def _nearest(
-    x: int,
-    count: int,
-    unit: Any,
-    width: int,
-    levels: int,
-    bounds: int,
-    grid: int,
-    cells: Any,
-    codes: int,
-) -> Any:
-    """Write the nearest levels' codes; return <u, c> and <c, c>. ``lut.search`` has the method."""
-    half = 1 << (width - 1)
-    dot = size = ZERO
-    for i in range(count):
-        value = simd.load_float(x + 4 * i) / unit
-        magnitude = abs(value)
-        index = np.int64(simd.load_u8(grid + np.int64(min(magnitude * cells, LAST))))
-        while magnitude >= simd.load_float(bounds + 4 * index):
-            index += 1
-        code = half + index if value >= ZERO else half - 1 - index
-        level = simd.load_float(levels + 4 * code)
-        dot += value * level
-        size += level * level
-        simd.store(codes + 4 * i, np.uint32(code))
-    return dot, size
+def _scale(policy: int, length: Any, dot: Any, square: Any) -> Any:
+    """Return the scale of levels ``c`` for a vector ``length u``: dot <u, c>, square <c, c>."""
+    if policy == NORM:
+        return length
+    if policy == MSE:
+        return length * dot / (square if square > ZERO else ONE) if dot > ZERO else ZERO
+    return length / (dot if dot > ZERO else ONE)
 
 
 @compiled

@@ -20,6 +20,7 @@ from tqplugins.kernels_cpu.expand import (
     write_scales,
 )
 from tqplugins.kernels_cpu.simd import compiled
+from tqplugins.kernels_cpu.words import to_bytes
 
 ONE = np.float32(1)
 
@@ -101,7 +102,7 @@ def pair(
                 codes = simd.load_u64(at + width * group) >> shift
             else:
                 codes = eight_codes(row, size, start, group, width)
-            store_points(simd.to_bytes(codes, width, 0), points, out + 64 * group)
+            store_points(to_bytes(codes, width, 0), points, out + 64 * group)
         for j in range(8 * groups, count):
             code = one_code(row, start + j * width, width)
             simd.store(out + 8 * j, simd.load_u64(points + 8 * code))

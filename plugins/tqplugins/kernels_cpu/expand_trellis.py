@@ -21,6 +21,7 @@ from tqplugins.kernels_cpu.expand import (
     write_scales,
 )
 from tqplugins.kernels_cpu.simd import compiled, inlined
+from tqplugins.kernels_cpu.words import to_bytes
 
 LOW = SPARE // 2
 """Where the plane of the labels' low bits is, that of the high ones before it."""
@@ -112,8 +113,8 @@ def _levels_in_registers(side: Any, row: int, n: int, levels: int, stride: int, 
 def _numbers(upper: Any, width: int, spare: int, group: int) -> Any:
     """Return the numbers of eight symbols' points, one in each byte."""
     low, high = simd.load_u8(spare + LOW + group), simd.load_u8(spare + group)
-    labels = simd.to_bytes(low, 1, width) | simd.to_bytes(high, 1, width + 1)
-    return simd.to_bytes(upper, width, 0) | labels
+    labels = to_bytes(low, 1, width) | to_bytes(high, 1, width + 1)
+    return to_bytes(upper, width, 0) | labels
 
 
 @compiled

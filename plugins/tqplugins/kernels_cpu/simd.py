@@ -116,6 +116,10 @@ def _store(builder: Any, address: Any, value: Any) -> None:
     builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = 1
 
 
+def _store_whole(builder: Any, address: Any, value: Any) -> None:
+    _store(builder, address, builder.fptosi(value, ir.VectorType(_I32, value.type.count)))
+
+
 def _vector(lanes: int) -> Any:
     return ir.VectorType(_F32, lanes)
 
@@ -129,6 +133,7 @@ load_u32 = _op(1, types.uint64, _load(_I32, "zext"))
 load_u64 = _op(1, types.uint64, _load(_I64))
 load_i64 = _op(1, types.int64, _load(_I64))
 store = _op(2, types.void, _store)
+store_whole = _op(2, types.void, _store_whole)  # of floats: as int32
 
 
 def _take_ticket(builder: Any, address: Any) -> Any:
@@ -166,6 +171,19 @@ def _larger(builder: Any, a: Any, b: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
+def _smaller(builder: Any, a: Any, b: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+
+def _less(builder: Any, a: Any, b: Any) -> Any:
+    flags = builder.fcmp_ordered("<", a, b)
+    return builder.zext(builder.bitcast(flags, ir.IntType(a.type.count)), _I64)
+
+
+def _chosen(builder: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", a, b), c, d)
+
+
 def _power_of_two(builder: Any, n: Any) -> Any:
     lanes = n.type.count
     whole = builder.fptosi(n, ir.VectorType(_I32, lanes))
@@ -187,6 +205,9 @@ def _largest(builder: Any, v: Any) -> Any:
 splat8, splat32, splat64 = (_op(1, t, _splat(t.lanes)) for t in (FLOAT8, FLOAT32, FLOAT64))
 add = _op(2, None, lambda builder, a, b: builder.fadd(a, b))
 subtract = _op(2, None, lambda builder, a, b: builder.fsub(a, b))
+smaller = _op(2, None, _smaller)
+less = _op(2, types.uint64, _less)  # a bit a lane
+chosen = _op(4, None, _chosen)  # (a, b, c, d): c where a < b, else d
 multiply = _op(2, None, lambda builder, a, b: builder.fmul(a, b))
 divide = _op(2, None, lambda builder, a, b: builder.fdiv(a, b))
 fma = _op(3, None, _named("llvm.fmuladd"))
@@ -271,6 +292,7 @@ def _hadamard8(builder: Any, v: Any) -> Any:
 
 hadamard8 = _op(1, FLOAT8, _hadamard8)  # the Walsh-Hadamard transform of eight, unnormalized
 load_rows = _op(2, FLOAT64, _load_rows)  # (address, bytes between rows): eight rows of eight
+repeat4 = _op(1, FLOAT32, lambda builder, v: _join(builder, [v] * 4))
 repeat = _op(1, FLOAT64, lambda builder, v: _join(builder, [v] * 8))
 totals = _op(1, FLOAT8, _totals)  # the sums of 64 lanes, eight by eight
 
@@ -322,65 +344,3 @@ pick_labelled = _op(8, FLOAT8, _pick_labelled)  # (codes, shifts, high bits, low
 shifts = _op(2, FLOAT8, _shifts)  # (width, first): where each of eight codes starts, opaque
 pick8 = _op(3, FLOAT8, _pick8)  # (codes, shifts, table): the levels of eight codes
 pick16 = _op(4, FLOAT8, _pick16)  # the same out of two tables
-
-
-# Codes moved apart inside a word
-
-DEPOSITS = bool(llvm.get_host_cpu_features().get("bmi2")) and (
-    llvm.get_host_cpu_name() not in ("znver1", "znver2")  # there it takes hundreds of cycles
-)
-"""Whether the processor scatters the bits of a word fast."""
-
-
-def _deposit(builder: Any, bits: Any, mask: Any) -> Any:
-    return _call(builder, "llvm.x86.bmi.pdep.64", bits, mask) if DEPOSITS else bits
-
-
-_deposited = _op(2, types.uint64, _deposit)
-
-
-@inlined
-def to_bytes(codes: Any, width: int, at: int) -> Any:
-    """Return eight codes of ``width`` bits, one in each byte of a uint64, from bit ``at`` on."""
-    if DEPOSITS:
-        return _deposited(codes, np.uint64((((1 << width) - 1) << at) * 0x0101010101010101))
-    for fields in (4, 2, 1):
-        # Halves move apart, then quarters, then single codes.
-        bits, step = np.uint64(fields * width), np.uint64(fields * (8 - width))
-        here, low = np.uint64(0), np.uint64((1 << (fields * width)) - 1)
-        for first in range(0, 64, 16 * fields):
-            pair = codes >> np.uint64(first)
-            here |= (pair & low | ((pair >> bits) & low) << (bits + step)) << np.uint64(first)
-        codes = here
-    return codes << np.uint64(at)
-
-
-# Calls of functions by address
-
-
-def _expand(
-    typing: Any,
-    side: Any,
-    function: Any,
-    b: Any,
-    h: Any,
-    t: Any,
-    n: Any,
-    levels: Any,
-    stride: Any,
-    scales: Any,
-    spare: Any,
-) -> Any:
-    def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        record, address, *rest = values
-        pointer = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(pointer, [pointer, *[_I64] * len(rest)])
-        callee = builder.inttoptr(address, kind.as_pointer())
-        builder.call(callee, [builder.bitcast(record, pointer), *rest])
-        return context.get_dummy_value()
-
-    return types.void(side, function, b, h, t, n, levels, stride, scales, spare), generate
-
-
-expand: Any = intrinsic(_expand)
-"""Call an expander at an address with its record and integers."""

@@ -32,6 +32,7 @@ class PairCodebook:
 
     Attributes:
         points: float32 ``[2^(2 bits), 2]``.
+        search: finds the nearest point, for coordinates of variance 1.
     """
 
     decode_kind: ClassVar[str] = "pair"
@@ -47,7 +48,7 @@ class PairCodebook:
         table = trained_points("tqplugins.pair", f"{bits:g}", dim)
         self.points = mx.array(table.astype(np.float32))
         self._columns = [mx.array(column) for column in table.T.astype(np.float32)]
-        self._search = NearestPoint(table * np.sqrt(dim))
+        self.search = NearestPoint(table * np.sqrt(dim))
 
     def encode(self, u: mx.array) -> tuple[mx.array, tuple[mx.array, ...]]:
         """Encode ``[..., dim]`` floats of any dtype.
@@ -72,7 +73,7 @@ class PairCodebook:
     def nearest(self, x: mx.array) -> mx.array:
         """Return the codes ``[..., dim / 2]`` of the points nearest to float32 ``[..., dim]``."""
         pairs = x.reshape(*x.shape[:-1], self.n, 2) * self.dim**0.5
-        return self._search(pairs[..., 0], pairs[..., 1])
+        return self.search(pairs[..., 0], pairs[..., 1])
 
     def lookup(self, codes: mx.array) -> mx.array:
         """Return the float32 coordinates ``[..., dim]`` of codes, without the scale."""

@@ -28,6 +28,7 @@ class NearestPoint:
     """
 
     def __init__(self, points: NDArray[np.float64]) -> None:
+        self.points = points
         self._columns = [mx.array(column.astype(np.float32)) for column in points.T]
         self._candidates = [mx.array(column) for column in candidates(points).T]
 

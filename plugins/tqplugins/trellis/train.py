@@ -14,10 +14,10 @@ import argparse
 import numpy as np
 
 from tqplugins import scalesearch
+from tqplugins.kernels_cpu.search import search
 from tqplugins.lloyd_max.levels import levels
 from tqplugins.pair.train import DIM, Floats, companded, moved, sphere
 from tqplugins.points import write_points
-from tqplugins.trellis.build import search
 from tqplugins.trellis.layout import STATES, WIDTHS, Trellis, labels
 
 MIRROR = {4: [1, 0, 3, 2], 8: [3, 2, 1, 0]}
