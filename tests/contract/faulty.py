@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mlx.core as mx
 import numpy as np
 
 from tqcore.spec import PlaneSpec
@@ -156,3 +157,59 @@ class StartsInZero(NaiveTrellisCodebook):
         low = super()._bite(cost)
         low[:, -2:] = 0
         return low
+
+
+class Raises(NaiveHadamardRotation):
+    def forward(self, x):
+        return x * (1 // 0)
+
+
+class Learnt(NaiveHadamardRotation):
+    """No fault: it cannot be built without a learnt vector, and says which one the kit may take."""
+
+    def __init__(self, dim, seed, params):
+        super().__init__(dim, seed, {})
+        self.signs = np.sign(params["direction"])
+
+    @classmethod
+    def example_params(cls, dim):
+        return {"direction": np.linspace(-1, 2.1, dim)}
+
+    def forward(self, x):
+        return super().forward(x * self.signs)
+
+    def inverse(self, y):
+        return super().inverse(y) * self.signs
+
+
+class LazyTable:
+    """Its table is evaluated by whoever comes first."""
+
+    def __init__(self, dim, seed, params):
+        self.dim = self.dim_out = dim
+        self.signs = mx.array([1.0, -1.0])[mx.arange(dim) % 2]
+
+    def forward(self, x):
+        return x * self.signs.astype(x.dtype)
+
+    inverse = forward
+
+
+class Evaluates(LazyTable):
+    """Looks at numbers on the way."""
+
+    def forward(self, x):
+        return x * self.signs.astype(x.dtype) if x.sum().item() else x
+
+    inverse = forward
+
+
+class Remembers(NaiveLloydMaxCodebook):
+    """Decodes to the vectors themselves, which no plane holds."""
+
+    def encode(self, u):
+        self.kept = u
+        return super().encode(u)
+
+    def decode(self, codes, side):
+        return self.kept

@@ -8,7 +8,10 @@ from tests.core.helpers import Point, component, plugin, points, scheme
 from tqcore.errors import PluginError, UnknownNameError
 from tqcore.registry import Registry, registry
 from tqcore.testing import checks
-from tqcore.testing.contract import CHECKS, contract, items_of
+from tqcore.testing.contract import contract
+from tqcore.testing.outcome import outcomes
+from tqcore.testing.suite import CHECKS, id_of, items_of
+from tqcore.testing.verdict import CheckFailed, NotApplicable
 
 
 def faulty(name: str, kind: str):
@@ -40,8 +43,11 @@ def faulty(name: str, kind: str):
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_a_fault_is_found_and_the_message_names_the_component(kind, name, check):
-    with pytest.raises(AssertionError, match=name.lower()):
+    with pytest.raises(CheckFailed, match=name.lower()) as caught:
         check(faulty(name, kind))
+    assert caught.value.expected
+    assert caught.value.got
+    assert caught.value.given
 
 
 @pytest.mark.parametrize(("kind", "name"), [("packer", "OneByteACode"), ("rotation", "Stretches")])
@@ -103,3 +109,73 @@ def test_a_check_can_be_left_out_for_one_part_alone(known):
     ids = [param.id for param in mark.args[1]]
     assert "scheme-one-check_spec_json" not in ids
     assert {"scheme-one-check_scheme_bytes", "scheme-two-check_spec_json"} <= set(ids)
+
+
+@pytest.mark.parametrize("target", ["mine_module", "My_Package", "my.package"])
+def test_a_plugin_is_found_by_import_name_and_however_its_package_is_written(known, target):
+    assert len(items_of(target, known)) == 2
+
+
+def test_a_component_is_found_by_name_and_by_kind():
+    assert [id_of(item) for item in items_of("hadamard", registry())] == [
+        "rotation-hadamard-mlx",
+        "rotation-hadamard-numpy",
+    ]
+    assert "scheme-pair" in [id_of(item) for item in items_of("pair", registry())]
+    assert [id_of(item) for item in items_of("codebook:pair", registry())] == [
+        "codebook-pair-mlx",
+        "codebook-pair-numpy",
+    ]
+    with pytest.raises(UnknownNameError):
+        items_of("packer:pair", registry())
+
+
+def test_what_raises_is_a_failure_that_names_the_place():
+    came = {o.check: o for o in outcomes([faulty("Raises", "rotation")])}
+    outcome = came["check_rotation_isometry"]
+    assert outcome.status == "failed"
+    assert "ZeroDivisionError: " in outcome.got
+    assert "faulty.py" in outcome.got
+
+
+def test_a_check_that_says_nothing_says_why():
+    (outcome,) = outcomes(
+        [registry().component("rotation", "hadamard", "numpy")],
+        skip={check.__name__ for check in CHECKS["rotation"]} - {"check_compiles"},
+    )
+    assert outcome.status == "not applicable"
+    assert outcome.reason == "mx.compile traces MLX operations alone"
+    with pytest.raises(NotApplicable):
+        checks.check_compiles(registry().component("rotation", "hadamard", "numpy"))
+
+
+def test_quick_tries_fewer_widths():
+    component = registry().component("codebook", "beta-lloyd-max", "numpy")
+    skip = {check.__name__ for check in CHECKS["codebook"]} - {"check_no_bias"}
+    (full,), (quick,) = (list(outcomes([component], quick, skip)) for quick in (False, True))
+    assert quick.status == full.status == "passed"
+    assert quick.seconds < full.seconds / 2
+
+
+def test_what_needs_params_names_an_example_of_its_own():
+    learnt = faulty("Learnt", "rotation")
+    checks.check_rotation_isometry(learnt)
+    checks.check_deterministic(learnt)
+
+
+def test_a_table_that_another_thread_cannot_evaluate_is_found():
+    with pytest.raises(CheckFailed, match="fails in another thread") as caught:
+        checks.check_thread_safety(component("lazy", target="tests.contract.faulty:LazyTable"))
+    assert "mx.eval" in caught.value.expected
+    assert "Stream" in caught.value.got
+
+
+def test_what_cannot_be_compiled_is_found():
+    with pytest.raises(CheckFailed, match="cannot be compiled") as caught:
+        checks.check_compiles(component("eager", target="tests.contract.faulty:Evaluates"))
+    assert "make_vectors(64, 5" in caught.value.given
+
+
+def test_decoding_that_knows_more_than_the_planes_is_found():
+    with pytest.raises(CheckFailed, match="less distortion than the bits"):
+        checks.check_rate_distortion(faulty("Remembers", "codebook"))

@@ -23,6 +23,11 @@ def print_json(data: Any) -> None:
     print(json.dumps(data, indent=2))
 
 
+def console_width() -> int:
+    """Return the columns of what is printed to: the terminal's, or ``PIPED_WIDTH``."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH
+
+
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], title: str | None = None
 ) -> None:
@@ -31,14 +36,13 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for index, column in enumerate(columns):
         table.add_column(column, no_wrap=index == 0, overflow="fold")
     for row in rows:
         # markup is off: a plugin's text may hold brackets
         table.add_row(*(str(cell) for cell in row))
-    Console(width=width, markup=False, highlight=False).print(table)
+    Console(width=console_width(), markup=False, highlight=False).print(table)
 
 
 def bits_text(bits: float) -> str:

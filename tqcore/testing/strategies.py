@@ -1,7 +1,7 @@
 """Hypothesis strategies: vectors as attention heads produce them, codes, widths, shapes.
 
-Vectors are drawn as a seed and a shape, not number by number: a failing example prints in one
-line, and 128 coordinates cost as little as one.
+Vectors are drawn as a recipe, a shape and a seed, not number by number: a failing example prints
+in one line that can be run, and 128 coordinates cost as little as one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 from hypothesis import strategies as st
 
 Vectors = np.ndarray[Any, np.dtype[np.float32]]
@@ -29,24 +30,58 @@ def head_dims(awkward: bool = True) -> st.SearchStrategy[int]:
     return st.sampled_from(HEAD_DIMS + AWKWARD_DIMS if awkward else HEAD_DIMS)
 
 
-def vectors(
-    dim: int, rows: int = 4, scales: tuple[float, float] = (-3.0, 3.0)
-) -> st.SearchStrategy[Vectors]:
-    """Return a strategy of float32 ``[rows, dim]``.
+@frozen
+class Recipe:
+    """Vectors to make: prints as the call that makes them, and shrinks to a plain Gaussian one.
+
+    Args:
+        dim, rows: of the float32 ``[rows, dim]``.
+        shape: one of ``SHAPES``.
+        seed: of the generator.
+        scale: what every number is multiplied by.
+    """
+
+    dim: int
+    rows: int
+    shape: str = "gaussian"
+    seed: int = 0
+    scale: float = 1.0
+
+    def make(self) -> Vectors:
+        """Return the vectors."""
+        return make_vectors(self.dim, self.rows, self.shape, self.seed, self.scale)
+
+    def __str__(self) -> str:
+        scale = "" if self.scale == 1 else f", scale={self.scale:g}"
+        return f"make_vectors({self.dim}, {self.rows}, {self.shape!r}, seed={self.seed}{scale})"
+
+
+def recipes(
+    dim: int, rows: int = 4, scales: tuple[float, float] = (-3.0, 3.0), exact_rows: bool = False
+) -> st.SearchStrategy[Recipe]:
+    """Return a strategy of recipes, whose smallest example is one Gaussian vector of size 1.
 
     Args:
         dim: of a vector.
-        rows: vectors an example.
+        rows: vectors an example, at most.
         scales: smallest and largest power of ten that an example is multiplied by.
+        exact_rows: whether every example has ``rows`` vectors.
     """
     return st.builds(
-        make_vectors,
+        Recipe,
         st.just(dim),
-        st.just(rows),
+        st.just(rows) if exact_rows else st.integers(1, rows),
         st.sampled_from(SHAPES),
         st.integers(0, 2**16),
         st.floats(*scales).map(lambda power: 10.0**power),
     )
+
+
+def vectors(
+    dim: int, rows: int = 4, scales: tuple[float, float] = (-3.0, 3.0)
+) -> st.SearchStrategy[Vectors]:
+    """Return a strategy of float32 ``[rows, dim]``; arguments as ``recipes``."""
+    return recipes(dim, rows, scales, exact_rows=True).map(Recipe.make)
 
 
 def make_vectors(dim: int, rows: int, shape: str, seed: int, scale: float = 1.0) -> Vectors:
@@ -88,8 +123,26 @@ def make_codes(runs: tuple[tuple[int, int], ...], lead: tuple[int, ...], seed: i
     return np.concatenate(parts, axis=-1).astype(np.uint32)
 
 
+@frozen
+class CodesRecipe:
+    """Codes to make: prints as the call that makes them, few ones with their values."""
+
+    runs: tuple[tuple[int, int], ...]
+    lead: tuple[int, ...] = ()
+    seed: int = 0
+
+    def make(self) -> Codes:
+        """Return uint32 ``[*lead, n]``."""
+        return make_codes(self.runs, self.lead, self.seed)
+
+    def __str__(self) -> str:
+        made = self.make()
+        shown = f" = {made.tolist()}" if 0 < made.size <= 8 else ""
+        return f"make_codes({self.runs}, {self.lead}, seed={self.seed}){shown}"
+
+
 def codes(
     runs: tuple[tuple[int, int], ...], lead: tuple[int, ...] = (2, 3)
 ) -> st.SearchStrategy[Codes]:
     """Return a strategy of uint32 codes ``[*lead, n]`` that fit ``runs``."""
-    return st.builds(make_codes, st.just(runs), st.just(lead), st.integers(0, 2**16))
+    return st.integers(0, 2**16).map(lambda seed: make_codes(runs, lead, seed))

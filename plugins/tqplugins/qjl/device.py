@@ -40,6 +40,7 @@ class QjlCodebook:
     """
 
     decode_kind: ClassVar[str] = DECODE_KIND
+    drift: ClassVar[float] = 1.05  # a sketch is drawn anew from what was decoded
 
     def __init__(
         self, dim: int, bits: float, scale: str, params: Mapping[str, Any] | None = None

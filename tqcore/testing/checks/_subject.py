@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -11,15 +14,12 @@ from hypothesis import HealthCheck, settings
 from tqcore.errors import ShapeError, WidthError
 from tqcore.protocols import Array, Codebook, Packer, Rotation
 from tqcore.spec import Component
+from tqcore.testing.strategies import HEAD_DIMS
+from tqcore.testing.verdict import CheckFailed
 
-FEW = settings(
-    max_examples=20,
-    deadline=None,
-    database=None,
-    derandomize=True,  # a check that failed once fails again
-    suppress_health_check=list(HealthCheck),
-)
-"""Hypothesis settings of every check: quick, repeatable, and leaving no folder behind."""
+T = TypeVar("T")
+
+_QUICK: ContextVar[bool] = ContextVar("quick", default=False)
 
 TOLERANCE = {"mlx": 1e-4, "numpy": 1e-9}
 """Relative to the vector's norm: float32 on a device, float64 in an oracle."""
@@ -36,6 +36,35 @@ RUNS = (
     ((6, 32),),
 )
 """Runs that packers are tried at: each width, odd counts, two widths, whole words."""
+
+
+@contextmanager
+def quick() -> Iterator[None]:
+    """Let checks inside try the first and the last width and dimension alone, a few inputs each."""
+    token = _QUICK.set(True)
+    try:
+        yield
+    finally:
+        _QUICK.reset(token)
+
+
+def thinned(values: Sequence[T]) -> Sequence[T]:
+    """Return ``values``; under ``quick`` the first and the last of them."""
+    return [values[0], values[-1]] if _QUICK.get() and len(values) > 2 else values
+
+
+def few(check: Callable[..., None]) -> Callable[..., None]:
+    """Run a Hypothesis test as checks do: quick, repeatable, leaving no folder behind."""
+    chosen = settings(
+        max_examples=5 if _QUICK.get() else 20,
+        deadline=None,
+        database=None,
+        derandomize=True,  # a check that failed once fails again
+        report_multiple_bugs=False,  # the smallest input of one of them, not a group
+        suppress_health_check=list(HealthCheck),
+    )
+    decorated: Callable[..., None] = chosen(check)
+    return decorated
 
 
 def to_backend(x: Any, backend: str) -> Array:
@@ -64,7 +93,8 @@ def dtype_name(x: Array) -> str:
 
 def rotation(component: Component, dim: int, seed: int = 0) -> Rotation:
     """Build a rotation."""
-    built: Rotation = component.load()(dim, seed, {})
+    cls = component.load()
+    built: Rotation = cls(dim, seed, _params(cls, dim))
     return built
 
 
@@ -76,22 +106,30 @@ def packer(component: Component, runs: tuple[tuple[int, int], ...]) -> Packer:
 
 def codebook(component: Component, dim: int, bits: float, scale: str = "unbiased") -> Codebook:
     """Build a codebook."""
-    built: Codebook = component.load()(dim, float(bits), scale, {})
+    cls = component.load()
+    built: Codebook = cls(dim, float(bits), scale, _params(cls, dim))
     return built
+
+
+def _params(cls: Any, dim: int) -> dict[str, Any]:
+    """Return the ``params`` to build with: what a class that cannot do without names itself."""
+    example = getattr(cls, "example_params", None)
+    return dict(example(dim)) if example else {}
 
 
 def rotations(component: Component, dims: tuple[int, ...]) -> Iterator[Rotation]:
     """Yield the rotation at every dimension that it accepts, at least one."""
-    for _, part in _accepted(component, [(dim,) for dim in dims], rotation):
+    tries, others = [(dim,) for dim in dims], [(dim,) for dim in HEAD_DIMS]
+    for _, part in _accepted(component, tries, rotation, others):
         yield part
 
 
 def codebooks(
-    component: Component, dims: tuple[int, ...] = (64,), bits: tuple[float, ...] = BITS
+    component: Component, dims: tuple[int, ...] = (64,)
 ) -> Iterator[tuple[float, Codebook]]:
     """Yield ``(bits, codebook)`` at every dimension and width that it accepts, at least one."""
-    tries = [(dim, each) for dim in dims for each in bits]
-    for (_, each), part in _accepted(component, tries, codebook):
+    tries, others = ([(dim, each) for dim in some for each in BITS] for some in (dims, HEAD_DIMS))
+    for (_, each), part in _accepted(component, tries, codebook, others):
         yield each, part
 
 
@@ -101,8 +139,49 @@ def packers(component: Component) -> Iterator[tuple[tuple[tuple[int, int], ...],
         yield runs, part
 
 
-def _accepted(component: Component, tries: list[Any], build: Any) -> Iterator[tuple[Any, Any]]:
+def first_of(component: Component) -> tuple[tuple[Any, ...], Any]:
+    """Return the arguments and the component built with them, at the first that it accepts."""
+    tries: dict[str, tuple[list[Any], Any]] = {
+        "rotation": ([(dim,) for dim in HEAD_DIMS], rotation),
+        "codebook": ([(dim, bits) for dim in HEAD_DIMS for bits in (4, *BITS)], codebook),
+        "packer": ([(runs,) for runs in RUNS], packer),
+    }
+    if component.kind not in tries:
+        return (), component.load()()
+    return next(_accepted(component, *tries[component.kind]))
+
+
+def rebuilt(component: Component, arguments: tuple[Any, ...]) -> Any:
+    """Build a component again, with the arguments that ``first_of`` returned."""
+    builders: dict[str, Any] = {"rotation": rotation, "codebook": codebook, "packer": packer}
+    return builders[component.kind](component, *arguments)
+
+
+def _accepted(
+    component: Component, tries: list[Any], build: Any, others: Sequence[Any] = ()
+) -> Iterator[tuple[Any, Any]]:
+    """Yield what is accepted of ``tries``, else the first that is of ``others``.
+
+    Under ``quick`` the first and the last, once all are built.
+    """
     refused: list[str] = []
+    found = _building(component, tries, build, refused)
+    yield from thinned(list(found)) if _QUICK.get() else found
+    if len(refused) == len(tries):
+        yield from itertools.islice(_building(component, others, build, refused), 1)
+    if len(refused) == len(tries) + len(others):
+        raise CheckFailed(
+            label(component),
+            "refuses everything",
+            "at least one of the usual dimensions and widths taken",
+            f"{len(refused)} refusals, the first one of {refused[0]}",
+            f"{len(refused)} dimensions, widths or runs",
+        )
+
+
+def _building(
+    component: Component, tries: Sequence[Any], build: Any, refused: list[str]
+) -> Iterator[tuple[Any, Any]]:
     for arguments in tries:
         try:
             part = build(component, *arguments)
@@ -110,7 +189,6 @@ def _accepted(component: Component, tries: list[Any], build: Any) -> Iterator[tu
             refused.append(f"{arguments}: {error}")
         else:
             yield arguments, part
-    assert len(refused) < len(tries), f"{component.name} refuses everything: {refused}"
 
 
 def label(component: Component, part: Any = None, bits: float | None = None) -> str:

@@ -1,0 +1,1 @@
+"""Plugins with one fault each, and ``sound``, which has none and which the others change."""

@@ -1,0 +1,104 @@
+"""Checks run one by one, and what became of each."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import nullcontext
+from typing import Literal
+
+from attrs import frozen
+
+from tqcore.testing.checks import _subject
+from tqcore.testing.suite import CHECKS, Check, Item, id_of, kind_of
+from tqcore.testing.verdict import CheckFailed, NotApplicable
+
+Status = Literal["passed", "failed", "not applicable"]
+
+
+@frozen
+class Outcome:
+    """One check of one item.
+
+    Args:
+        item: ``codebook-nf4-mlx``, as ``suite.id_of`` names it.
+        check: the check's name.
+        about: what it checks, a line.
+        status: what became of it.
+        seconds: processor time.
+        reason: what is wrong, or why it does not apply; empty where it passed.
+        expected, got, input: of a failure.
+    """
+
+    item: str
+    check: str
+    about: str
+    status: Status
+    seconds: float
+    reason: str = ""
+    expected: str = ""
+    got: str = ""
+    input: str = ""
+
+
+def outcomes(
+    items: Iterable[Item],
+    quick: bool = False,
+    skip: Collection[str] = (),
+    tell: Callable[[str, str], None] = lambda item, check: None,
+) -> Iterator[Outcome]:
+    """Run every check that is there for each item's kind.
+
+    Args:
+        items: what is checked.
+        quick: try the first and last width and dimension alone, with fewer inputs.
+        skip: names of checks that are left out.
+        tell: called with the item's id and the check's name before it runs.
+    """
+    for item in items:
+        for check in CHECKS[kind_of(item)]:
+            if check.__name__ in skip:
+                continue
+            tell(id_of(item), check.__name__)
+            with _subject.quick() if quick else nullcontext():
+                yield _outcome(item, check)
+
+
+def _outcome(item: Item, check: Check) -> Outcome:
+    who, about = id_of(item), (check.__doc__ or "").splitlines()[0].replace("``", "")
+    start = time.process_time()
+
+    def ended(status: Status, *told: str) -> Outcome:
+        spent = round(time.process_time() - start, 3)
+        return Outcome(who, check.__name__, about, status, spent, *told)
+
+    try:
+        check(item)
+    except NotApplicable as reason:
+        return ended("not applicable", str(reason))
+    except CheckFailed as failure:
+        return ended(
+            "failed",
+            f"{failure.who}: {failure.what}",
+            failure.expected,
+            failure.got,
+            failure.given,
+        )
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # whatever a component raises is its answer
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        return ended(
+            "failed",
+            f"{who}: it raised an error",
+            "no error, or ShapeError or WidthError for what it does not store",
+            f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})",
+            "; ".join(_notes(error)) or check.__name__,
+        )
+    return ended("passed")
+
+
+def _notes(error: BaseException) -> list[str]:
+    """Return what Hypothesis says of the input, in one line a note."""
+    return [" ".join(note.split()) for note in getattr(error, "__notes__", ())]

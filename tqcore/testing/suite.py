@@ -1,0 +1,157 @@
+"""Which checks apply to what, and whose parts are meant by a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tqcore.errors import PluginError, UnknownNameError
+from tqcore.registry import Plugin, Registry
+from tqcore.spec import KINDS, Component, SchemeInfo
+from tqcore.testing import checks
+
+Item = Component | SchemeInfo
+Check = Callable[[Any], None]
+
+FIRST: tuple[Check, ...] = (
+    checks.check_protocol,
+    checks.check_deterministic,
+    checks.check_same_in_another_process,
+    checks.check_no_state,
+    checks.check_device_equals_oracle,
+    checks.check_compiles,
+    checks.check_thread_safety,
+)
+
+CHECKS: dict[str, tuple[Check, ...]] = {
+    "rotation": (
+        *FIRST,
+        checks.check_batch_invariance,
+        checks.check_rotation_isometry,
+        checks.check_rotation_inverse,
+        checks.check_rotation_adjoint,
+        checks.check_rotation_dtype,
+    ),
+    "codebook": (
+        *FIRST,
+        checks.check_batch_invariance,
+        checks.check_codebook_codes,
+        checks.check_codebook_planes,
+        checks.check_decode_kind,
+        checks.check_codebook_idempotence,
+        checks.check_rate_distortion,
+        checks.check_beats_scalar,
+        checks.check_no_bias,
+        checks.check_scale,
+        checks.check_zero_vector,
+        checks.check_finite_extremes,
+        checks.check_poisoned_row,
+    ),
+    "packer": (
+        *FIRST,
+        checks.check_packer_exact,
+        checks.check_packer_planes,
+        checks.check_packer_bytes,
+        checks.check_packer_layout,
+    ),
+    "score_kernel": (
+        checks.check_protocol,
+        checks.check_kernel_refusals,
+        checks.check_kernel_equals_oracle,
+        checks.check_kernel_compiles,
+    ),
+    "scheme": (
+        checks.check_spec_json,
+        checks.check_scheme_options,
+        checks.check_scheme_bytes,
+        checks.check_scheme_distortion,
+        checks.check_scheme_storage,
+        checks.check_scheme_attention,
+    ),
+}
+"""The checks of each kind, in the order they run."""
+
+
+def items_of(target: str, known: Registry) -> list[Item]:
+    """Return whose parts ``target`` names.
+
+    Args:
+        target: a distribution, an entry point or an import name: all that it registers; or a
+            scheme: with the parts it composes; or a component, every kind and backend of that
+            name; ``kind:name`` where a scheme has the name too, say ``codebook:pair``.
+        known: the registry.
+
+    Raises:
+        PluginError: the plugin failed to load, is disabled, or declares nothing.
+        UnknownNameError: nothing has this name.
+    """
+    asked = {target, _normal(target)}
+    if plugins := [each for each in known.plugins if asked & _names(each)]:
+        return _of_plugins(target, plugins, known)
+    if target in {info.name for info, _ in known.schemes()}:
+        return list(_of_scheme(target, known))
+    kind, _, name = target.rpartition(":")
+    components = [
+        each
+        for each, _ in known.components()
+        if each.name == name and kind in ("", each.kind) and (not kind or kind in KINDS)
+    ]
+    if not components:
+        raise UnknownNameError(
+            "plugin, scheme or component", target, _all_names(known), known.failures
+        )
+    return list(components)
+
+
+def kind_of(item: Item) -> str:
+    """Return ``scheme``, or the component's kind."""
+    return "scheme" if isinstance(item, SchemeInfo) else item.kind
+
+
+def id_of(item: Item) -> str:
+    """Return ``codebook-nf4-mlx``, ``scheme-mine``: how tests and reports name an item."""
+    backend = "" if isinstance(item, SchemeInfo) else f"-{item.backend}"
+    return f"{kind_of(item)}-{item.name}{backend}"
+
+
+def _names(plugin: Plugin) -> set[str]:
+    """Return what a plugin is asked for by; ``My_Package`` and ``my-package`` are one (PEP 503)."""
+    module = plugin.module.partition(":")[0]
+    top = module.partition(".")[0]
+    return {plugin.name, plugin.package, _normal(plugin.package), module, top}
+
+
+def _normal(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def _all_names(known: Registry) -> set[str]:
+    return {
+        *(name for each in known.plugins for name in (each.name, each.package)),
+        *(info.name for info, _ in known.schemes()),
+        *(each.name for each, _ in known.components()),
+    }
+
+
+def _of_plugins(target: str, plugins: list[Plugin], known: Registry) -> list[Item]:
+    for plugin in plugins:
+        if plugin.error or plugin.disabled:
+            raise PluginError(f"plugin {target!r} is not loaded: {plugin.error or 'disabled'}")
+    items = [item for plugin in plugins for item in known.provided_by(plugin)]
+    if not items:
+        raise PluginError(f"plugin {target!r} declares nothing: are its hooks misnamed?")
+    return items
+
+
+def _of_scheme(name: str, known: Registry) -> Iterator[Item]:
+    info = known.scheme(name)
+    yield info
+    spec = info.resolve()
+    parts = {
+        (kind, getattr(side, kind)): None
+        for side in (spec.key, spec.value)
+        for kind in ("rotation", "codebook", "packer")
+    }
+    for kind, part in parts:
+        yield known.component(kind, part)  # type: ignore[arg-type]
