@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "explain": "show what a scheme stores, what it costs and which kernel serves it",
     "plugins": "list plugins, what they provide and why one failed",
     "check": "run the contract kit on a plugin, a scheme or a component",
+    "new-plugin": "write a new plugin package, tests and all",
     "doctor": "check every kernel on this machine, for a report",
     "bench": "measure speed and memory here, as ratios to MLX and to other projects",
     "report": "measure quality, bytes, speed and memory of caches, with figures",

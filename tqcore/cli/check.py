@@ -61,15 +61,13 @@ def run(args: argparse.Namespace) -> int:
         raise TqcoreError(
             'the contract kit needs hypothesis: pip install "tqcore[testing]"'
         ) from None
-    from tqcore.registry import registry
-    from tqcore.testing.suite import CHECKS, items_of
+    from tqcore.testing.suite import CHECKS
 
     known = {check.__name__ for kind in CHECKS.values() for check in kind}
     for name in args.skip:
         if name not in known:
             raise UnknownNameError("check", name, known)
-    items = [item for target in args.target for item in items_of(target, registry())]
-    came = _watched(list(dict.fromkeys(items)), args.quick, frozenset(args.skip))
+    came = _watched(args.target, args.quick, frozenset(args.skip))
     counts = Counter(outcome.status for outcome in came)
     if args.json:
         totals: dict[str, int] = {status: counts[status] for status in MARKS}
@@ -115,18 +113,18 @@ def show(outcomes: Sequence[Outcome]) -> None:
         put("Inputs are made by make_vectors and make_codes of tqcore.testing.strategies.")
 
 
-def _watched(items: list[Any], quick: bool, skip: frozenset[str]) -> list[Outcome]:
+def _watched(targets: Sequence[str], quick: bool, skip: frozenset[str]) -> list[Outcome]:
     """Run the checks, telling on a terminal which one is at work."""
     from rich.console import Console
 
-    from tqcore.testing.outcome import outcomes
+    from tqcore.testing.isolated import isolated
 
     with Console(stderr=True).status("starting") as status:
 
         def tell(item: str, check: str) -> None:
             status.update(f"{item} {check}")
 
-        return list(outcomes(items, quick, skip, tell))
+        return list(isolated(targets, quick, skip, tell))
 
 
 def _rows(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:

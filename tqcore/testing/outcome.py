@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import nullcontext
 from typing import Literal
 
@@ -15,6 +15,7 @@ from tqcore.testing.suite import CHECKS, Check, Item, id_of, kind_of
 from tqcore.testing.verdict import CheckFailed, NotApplicable
 
 Status = Literal["passed", "failed", "not applicable"]
+Job = tuple[Item, Check]
 
 
 @frozen
@@ -42,61 +43,63 @@ class Outcome:
     input: str = ""
 
 
+def jobs_of(items: Iterable[Item], skip: Collection[str] = ()) -> list[Job]:
+    """Return every check that is there for each item's kind, but those named in ``skip``."""
+    return [
+        (item, check)
+        for item in dict.fromkeys(items)
+        for check in CHECKS[kind_of(item)]
+        if check.__name__ not in skip
+    ]
+
+
 def outcomes(
-    items: Iterable[Item],
-    quick: bool = False,
-    skip: Collection[str] = (),
-    tell: Callable[[str, str], None] = lambda item, check: None,
+    items: Iterable[Item], quick: bool = False, skip: Collection[str] = ()
 ) -> Iterator[Outcome]:
-    """Run every check that is there for each item's kind.
+    """Run the checks of some items here; ``quick`` as for ``outcome_of``."""
+    for job in jobs_of(items, skip):
+        yield outcome_of(job, quick)
+
+
+def outcome_of(job: Job, quick: bool = False) -> Outcome:
+    """Run one check.
 
     Args:
-        items: what is checked.
+        job: the item and the check.
         quick: try the first and last width and dimension alone, with fewer inputs.
-        skip: names of checks that are left out.
-        tell: called with the item's id and the check's name before it runs.
     """
-    for item in items:
-        for check in CHECKS[kind_of(item)]:
-            if check.__name__ in skip:
-                continue
-            tell(id_of(item), check.__name__)
-            with _subject.quick() if quick else nullcontext():
-                yield _outcome(item, check)
-
-
-def _outcome(item: Item, check: Check) -> Outcome:
-    who, about = id_of(item), (check.__doc__ or "").splitlines()[0].replace("``", "")
+    item, check = job
     start = time.process_time()
 
     def ended(status: Status, *told: str) -> Outcome:
         spent = round(time.process_time() - start, 3)
-        return Outcome(who, check.__name__, about, status, spent, *told)
+        return Outcome(id_of(item), check.__name__, about(check), status, spent, *told)
 
     try:
-        check(item)
+        with _subject.quick() if quick else nullcontext():
+            check(item)
     except NotApplicable as reason:
         return ended("not applicable", str(reason))
     except CheckFailed as failure:
-        return ended(
-            "failed",
-            f"{failure.who}: {failure.what}",
-            failure.expected,
-            failure.got,
-            failure.given,
-        )
+        what = f"{failure.who}: {failure.what}"
+        return ended("failed", what, failure.expected, failure.got, failure.given)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # whatever a component raises is its answer
         place = traceback.extract_tb(error.__traceback__)[-1]
         return ended(
             "failed",
-            f"{who}: it raised an error",
+            f"{id_of(item)}: it raised an error",
             "no error, or ShapeError or WidthError for what it does not store",
             f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})",
             "; ".join(_notes(error)) or check.__name__,
         )
     return ended("passed")
+
+
+def about(check: Check) -> str:
+    """Return what a check checks, a line."""
+    return (check.__doc__ or "").splitlines()[0].replace("``", "")
 
 
 def _notes(error: BaseException) -> list[str]:

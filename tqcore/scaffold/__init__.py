@@ -1,0 +1,1 @@
+"""``tqcore new-plugin``: a package to start from, written from the files in ``template``."""
