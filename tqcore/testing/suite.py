@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from tqcore.errors import PluginError, UnknownNameError
+from attrs import evolve
+
+from tqcore.errors import OptionError, PluginError, UnknownNameError
 from tqcore.registry import Plugin, Registry
+from tqcore.schemestring import parse
 from tqcore.spec import KINDS, Component, SchemeInfo
 from tqcore.testing import checks
 
@@ -78,19 +81,22 @@ def items_of(target: str, known: Registry) -> list[Item]:
 
     Args:
         target: a distribution, an entry point or an import name: all that it registers; or a
-            scheme: with the parts it composes; or a component, every kind and backend of that
-            name; ``kind:name`` where a scheme has the name too, say ``codebook:pair``.
+            scheme, ``name:option=value`` too: with the parts it composes; or a component, every
+            kind and backend of that name; ``kind:name`` where a scheme has the name too, say
+            ``codebook:pair``.
         known: the registry.
 
     Raises:
         PluginError: the plugin failed to load, is disabled, or declares nothing.
+        OptionError: a scheme's option is unknown or malformed.
         UnknownNameError: nothing has this name.
     """
     asked = {target, _normal(target)}
     if plugins := [each for each in known.plugins if asked & _names(each)]:
         return _of_plugins(target, plugins, known)
-    if target in {info.name for info, _ in known.schemes()}:
-        return list(_of_scheme(target, known))
+    name = target.partition(":")[0]
+    if name in {info.name for info, _ in known.schemes()}:
+        return list(_of_scheme(_with_options(known.scheme(name), parse(target)[1]), known))
     kind, _, name = target.rpartition(":")
     components = [
         each
@@ -144,8 +150,21 @@ def _of_plugins(target: str, plugins: list[Plugin], known: Registry) -> list[Ite
     return items
 
 
-def _of_scheme(name: str, known: Registry) -> Iterator[Item]:
-    info = known.scheme(name)
+def _with_options(info: SchemeInfo, given: Mapping[str, str]) -> SchemeInfo:
+    """Return the scheme with other defaults: what the checks resolve it with.
+
+    Raises:
+        OptionError: an option that it does not have, or one that is the cache's.
+    """
+    parsed = info.parse_options(given)
+    own = {option.name for option in info.options}
+    if foreign := sorted(given.keys() - own):
+        raise OptionError(f"option {foreign[0]} is the cache's, and codecs are checked here")
+    options = (evolve(option, default=parsed[option.name]) for option in info.options)
+    return evolve(info, options=tuple(options))
+
+
+def _of_scheme(info: SchemeInfo, known: Registry) -> Iterator[Item]:
     yield info
     spec = info.resolve()
     parts = {

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tqcore.errors import ShapeError, WidthError
 from tqcore.protocols import Array, Codebook, Packer, Rotation
+from tqcore.registry import registry
 from tqcore.spec import Component
 from tqcore.testing.strategies import HEAD_DIMS
 from tqcore.testing.verdict import CheckFailed
@@ -128,9 +129,15 @@ def codebooks(
     component: Component, dims: tuple[int, ...] = (64,)
 ) -> Iterator[tuple[float, Codebook]]:
     """Yield ``(bits, codebook)`` at every dimension and width that it accepts, at least one."""
-    tries, others = ([(dim, each) for dim in some for each in BITS] for some in (dims, HEAD_DIMS))
+    tries = [(dim, each) for dim in dims for each in BITS]
+    others = [(dim, each) for dim in (*dims, *HEAD_DIMS) for each in (*_declared_widths(), *BITS)]
     for (_, each), part in _accepted(component, tries, codebook, others):
         yield each, part
+
+
+def _declared_widths() -> tuple[float, ...]:
+    """Return the odd widths that schemes declare: 1.6, say, is nothing that one would guess."""
+    return tuple(sorted({bits for info, _ in registry().schemes() for bits in info.widths}))
 
 
 def packers(component: Component) -> Iterator[tuple[tuple[tuple[int, int], ...], Packer]]:
@@ -141,9 +148,13 @@ def packers(component: Component) -> Iterator[tuple[tuple[tuple[int, int], ...],
 
 def first_of(component: Component) -> tuple[tuple[Any, ...], Any]:
     """Return the arguments and the component built with them, at the first that it accepts."""
+    widths = (4, *BITS, *_declared_widths())
     tries: dict[str, tuple[list[Any], Any]] = {
         "rotation": ([(dim,) for dim in HEAD_DIMS], rotation),
-        "codebook": ([(dim, bits) for dim in HEAD_DIMS for bits in (4, *BITS)], codebook),
+        "codebook": (
+            [(dim, bits) for dim in HEAD_DIMS for bits in widths],
+            codebook,
+        ),
         "packer": ([(runs,) for runs in RUNS], packer),
     }
     if component.kind not in tries:

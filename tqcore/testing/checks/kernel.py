@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from tqcore.doctor.calls import DTYPES, MASKS, Call
 from tqcore.doctor.check import Verdict, check_attend, check_encode
 from tqcore.doctor.sample import Sample, sample_of
-from tqcore.errors import ShapeError, WidthError
+from tqcore.errors import TqcoreError
 from tqcore.protocols import EncodingKernel, ScoreKernel
 from tqcore.registry import registry
 from tqcore.select import reasons_of
@@ -159,5 +159,5 @@ def _sample(call: Call) -> Sample | None:
     """Draw a call's arguments, once for all kernels; None where the scheme stores no such thing."""
     try:
         return sample_of(call)
-    except (ShapeError, WidthError):
+    except TqcoreError:
         return None

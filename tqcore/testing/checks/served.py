@@ -6,6 +6,7 @@ from tqcore.doctor.check import check_attend, check_encode
 from tqcore.select import encoder_for, kernel_for
 from tqcore.spec import SchemeInfo
 from tqcore.testing.checks.kernel import assert_right, samples
+from tqcore.testing.verdict import NotApplicable
 
 
 def check_scheme_attention(info: SchemeInfo) -> None:
@@ -14,7 +15,9 @@ def check_scheme_attention(info: SchemeInfo) -> None:
     A fused kernel reads the stored planes itself: a codebook that calls its format by a name
     that means another one is found here.
     """
+    served = False
     for sample, call in samples(info):
+        served = True
         choice = kernel_for(sample.request)
         who = f"scheme {info.name!r} with kernel {choice.kernel.name!r}"
         assert_right(who, check_attend(choice.kernel, sample), call)
@@ -22,3 +25,5 @@ def check_scheme_attention(info: SchemeInfo) -> None:
         if encoder is not None:
             who = f"scheme {info.name!r}, encoded by kernel {encoder.name!r}"
             assert_right(who, check_encode(encoder, sample), call)
+    if not served:
+        raise NotApplicable("head_dim 64 is refused, or the scheme does not resolve")

@@ -1,0 +1,1 @@
+"""Eight coordinates a code: points of the E8 lattice."""

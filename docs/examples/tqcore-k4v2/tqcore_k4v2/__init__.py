@@ -1,0 +1,1 @@
+"""A scheme of others' parts."""

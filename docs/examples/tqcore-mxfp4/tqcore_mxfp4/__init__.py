@@ -1,0 +1,1 @@
+"""Microscaling floats."""
