@@ -5,6 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 import numpy as np
 
+from tqcore.errors import WidthError
 from tqcore.spec import PlaneSpec
 from tqplugins.bitpack.naive import NaiveBitPacker
 from tqplugins.hadamard.naive import NaiveHadamardRotation
@@ -213,3 +214,17 @@ class Remembers(NaiveLloydMaxCodebook):
 
     def decode(self, codes, side):
         return self.kept
+
+
+class Refuses(NaiveLloydMaxCodebook):
+    def __init__(self, dim, bits, scale, params):
+        raise WidthError("never")
+
+
+class OnlyOdd(NaiveLloydMaxCodebook):
+    """No fault: it takes a width that nobody would guess."""
+
+    def __init__(self, dim, bits, scale, params):
+        if bits != 1.6:
+            raise WidthError(f"1.6 bits, not {bits:g}")
+        super().__init__(dim, bits, scale, params)

@@ -179,3 +179,17 @@ def test_what_cannot_be_compiled_is_found():
 def test_decoding_that_knows_more_than_the_planes_is_found():
     with pytest.raises(CheckFailed, match="less distortion than the bits"):
         checks.check_rate_distortion(faulty("Remembers", "codebook"))
+
+
+def test_what_refuses_everything_fails_once():
+    came = list(outcomes([faulty("Refuses", "codebook")]))
+    assert [o.check for o in came if o.status == "failed"] == ["check_protocol"]
+    assert "(64, 4): never" in next(o.got for o in came if o.status == "failed")
+    assert "see check_protocol" in next(o.reason for o in came if o.check == "check_zero_vector")
+
+
+def test_a_width_that_only_a_scheme_declares_is_tried(monkeypatch):
+    declared = Registry(points(Point("odd", plugin(schemes=[scheme("odd", widths=(1.6,))]))), ())
+    monkeypatch.setattr("tqcore.testing.checks._subject.registry", lambda: declared)
+    checks.check_protocol(faulty("OnlyOdd", "codebook"))
+    checks.check_zero_vector(faulty("OnlyOdd", "codebook"))

@@ -26,7 +26,8 @@ def lines() -> list[tuple[str, str]]:
         # what stands far to the right is a comment
         (block.place, re.split(r" {2,}", line.strip().removeprefix("$ "))[0])
         for block in blocks
-        if not block.place.startswith("docs/cli.md")  # usage, not lines to type
+        # usage, not lines to type; and lines that name schemes of packages that their own tests install
+        if not block.place.startswith(("docs/cli.md", "docs/tutorial.md", "docs/examples/"))
         for line in re.sub(r"\\\n\s*", "", block.code).splitlines()
     ]
 

@@ -16,7 +16,11 @@ from tests.packaging.environment import ROOT, Environment, checked
 pytestmark = pytest.mark.slow
 
 PAGE = (ROOT / "docs/tutorial.md").read_text()
-STEP = re.compile(r"^```(sh run|python file=(\S+))\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+STEP = re.compile(
+    r"^(?:`([\w/]+\.py)`\n\n```python[^\n]*|```sh run)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+"""A file's name and its text, or commands."""
+
 PIP = f"{sys.executable} -m pip --python {{python}} install --quiet --no-build-isolation"
 """What ``pip install`` is in an environment without a pip, on a machine that may be offline."""
 
@@ -30,8 +34,8 @@ def told(dist, tmp_path_factory, smollm2_dir) -> dict[str, str]:
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TQCORE_"))}
     path = f"{made.bin}{os.pathsep}{variables['PATH']}"
     variables.update(MODEL=str(smollm2_dir), PATH=path)
-    for kind, name, text in STEP.findall(PAGE):
-        if kind != "sh run":
+    for name, text in STEP.findall(PAGE):
+        if name:
             (folder / name).write_text(text)
             continue
         for line in text.splitlines():
@@ -56,7 +60,7 @@ def test_its_check_passes_and_shows_that_it_is_the_readers_codebook(told):
 
 
 def test_it_is_short():
-    lines = [line for _, _, text in STEP.findall(PAGE) for line in text.splitlines()]
+    lines = [line for _, text in STEP.findall(PAGE) for line in text.splitlines()]
     assert len([line for line in lines if line.strip()]) <= 65
 
 
@@ -73,7 +77,7 @@ def test_what_it_says_of_a_fault_is_true(call, without, check, tmp_path):
     package.mkdir()
     info.mkdir()
     (package / "__init__.py").write_text("")
-    for _, name, text in STEP.findall(PAGE):
+    for name, text in STEP.findall(PAGE):
         if name:
             (tmp_path / name).write_text(text.replace(call, without))
     assert without in (package / "codebook.py").read_text()

@@ -6,8 +6,8 @@ from typing import Any
 
 from tqcore import protocols
 from tqcore.spec import Component
-from tqcore.testing.checks._subject import first_of, label
-from tqcore.testing.verdict import expect
+from tqcore.testing.checks._subject import RefusesEverything, first_of, label
+from tqcore.testing.verdict import CheckFailed, expect
 
 PROTOCOLS: dict[str, Any] = {
     "rotation": protocols.Rotation,
@@ -19,7 +19,16 @@ PROTOCOLS: dict[str, Any] = {
 
 def check_protocol(component: Component) -> None:
     """The target imports and has every attribute and method of its interface."""
-    arguments, part = first_of(component)
+    try:
+        arguments, part = first_of(component)
+    except RefusesEverything as error:
+        raise CheckFailed(
+            label(component),
+            "it refuses everything",
+            "one of the usual dimensions and widths taken, or one that a scheme declares",
+            f"{len(error.refused)} refusals, the first one of {error.refused[0]}",
+            f"{len(error.refused)} dimensions, widths or runs",
+        ) from error
     interface = PROTOCOLS[component.kind]
     missing = [name for name in _members(interface) if not hasattr(part, name)]
     expect(
