@@ -6,5 +6,8 @@
     def test_contract(check):
         check()
 
+``tqcore check my-package`` runs the same checks from the command line, ``golden.check_golden``
+keeps stored bytes, ``strategies`` makes inputs.
+
 tqcore's own components run the very same kit. For GPU kernels there is ``tqcore.testing.msl``.
 """
