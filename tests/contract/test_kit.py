@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.core.helpers import Point, component, plugin, points, scheme
-from tqcore.errors import PluginError, UnknownNameError
+from tqcore.errors import OptionError, PluginError, UnknownNameError
 from tqcore.registry import Registry, registry
 from tqcore.testing import checks
 from tqcore.testing.contract import contract
 from tqcore.testing.outcome import outcomes
-from tqcore.testing.suite import CHECKS, id_of, items_of
+from tqcore.testing.suite import CHECKS
+from tqcore.testing.targets import id_of, items_of
 from tqcore.testing.verdict import CheckFailed, NotApplicable
 
 
@@ -193,3 +194,18 @@ def test_a_width_that_only_a_scheme_declares_is_tried(monkeypatch):
     monkeypatch.setattr("tqcore.testing.checks._subject.registry", lambda: declared)
     checks.check_protocol(faulty("OnlyOdd", "codebook"))
     checks.check_zero_vector(faulty("OnlyOdd", "codebook"))
+
+
+def test_a_scheme_with_options_brings_the_parts_that_they_select():
+    items = items_of("turboquant:search=8,rotation=identity", registry())
+    assert [item.name for item in items] == [
+        "turboquant",
+        "identity",
+        "beta-lloyd-max-search",
+        "u32le",
+    ]
+    assert dict(items[0].resolve(4).key.params)["search"] == 8
+    with pytest.raises(OptionError, match="skip is the cache's"):
+        items_of("turboquant:skip=none", registry())
+    with pytest.raises(OptionError, match="did you mean 'search'"):
+        items_of("turboquant:serch=8", registry())

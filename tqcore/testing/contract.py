@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from tqcore.registry import Registry, registry
-from tqcore.testing.suite import CHECKS, Check, Item, id_of, items_of, kind_of
+from tqcore.testing.suite import CHECKS, Check
+from tqcore.testing.targets import Item, id_of, items_of, kind_of
 from tqcore.testing.verdict import NotApplicable
 
 
@@ -31,7 +32,7 @@ def contract(
 
     Args:
         target: a distribution, an entry point, an import name, a scheme or a component: whose
-            parts are checked, see ``tqcore.testing.suite.items_of``.
+            parts are checked, see ``tqcore.testing.targets.items_of``.
         known: the registry; None takes the installed plugins.
         skip: checks that are left out: by name, say ``"check_rate_distortion"``, or for one
             part by the id that pytest shows, ``"codebook-mine-mlx-check_rate_distortion"``.

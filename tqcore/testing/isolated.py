@@ -18,7 +18,7 @@ from attrs import asdict
 
 from tqcore.registry import registry
 from tqcore.testing.outcome import Job, Outcome, about, jobs_of, outcome_of
-from tqcore.testing.suite import id_of, items_of
+from tqcore.testing.targets import id_of, items_of
 
 
 def isolated(
@@ -30,12 +30,12 @@ def isolated(
     """Run every check of what ``targets`` name among the installed plugins.
 
     Args:
-        targets: as ``suite.items_of`` takes them.
+        targets: as ``targets.items_of`` takes them.
         quick, skip: as ``outcome.outcomes``.
         tell: called with the item's id and the check's name before it runs.
 
     Raises:
-        PluginError, UnknownNameError: as ``suite.items_of``.
+        PluginError, UnknownNameError: as ``targets.items_of``.
     """
     jobs = _jobs(targets, skip)
     first = 0

@@ -11,7 +11,8 @@ from typing import Literal
 from attrs import frozen
 
 from tqcore.testing.checks import _subject
-from tqcore.testing.suite import CHECKS, Check, Item, id_of, kind_of
+from tqcore.testing.suite import CHECKS, Check
+from tqcore.testing.targets import Item, id_of, kind_of
 from tqcore.testing.verdict import CheckFailed, NotApplicable
 
 Status = Literal["passed", "failed", "not applicable"]
@@ -23,7 +24,7 @@ class Outcome:
     """One check of one item.
 
     Args:
-        item: ``codebook-nf4-mlx``, as ``suite.id_of`` names it.
+        item: ``codebook-nf4-mlx``, as ``targets.id_of`` names it.
         check: the check's name.
         about: what it checks, a line.
         status: what became of it.

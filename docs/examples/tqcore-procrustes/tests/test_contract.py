@@ -51,7 +51,7 @@ def test_it_has_less_error_than_a_random_rotation(vectors, file):
 )
 def test_the_scheme_with_a_file(check, file):
     """The scheme's checks, resolved with a file."""
-    from tqcore.testing.suite import items_of
+    from tqcore.testing.targets import items_of
 
     check(items_of(f"procrustes:file={file}", registry())[0])
 
