@@ -163,6 +163,28 @@ class RotatingKernel(ScoreKernel, Protocol):
 
 
 @runtime_checkable
+class FinishingKernel(RotatingKernel, Protocol):
+    """A rotating kernel that also normalizes: optional, for kernels that do so on the way."""
+
+    def attend_finished(
+        self,
+        q: Array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+    ) -> Array | None:
+        """Attend to a segment that is all there is: no other one, no sink.
+
+        Returns attention ``o / l``, ``[B, Hq, L, Dv]`` in ``q``'s dtype and the model's own domain:
+        0 where a row sees no key, and the dtype's largest value for what it cannot hold. None
+        where the kernel does not do this segment so; then ``attend_unrotated`` is asked.
+        """
+        ...
+
+
+@runtime_checkable
 class EncodingKernel(ScoreKernel, Protocol):
     """A score kernel that also encodes: optional, for kernels faster at it than the codec's parts.
 

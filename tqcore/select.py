@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from tqcore.errors import KernelError, PluginError, UnknownNameError
-from tqcore.protocols import EncodingKernel, RotatingKernel, ScoreKernel
+from tqcore.protocols import EncodingKernel, FinishingKernel, RotatingKernel, ScoreKernel
 from tqcore.registry import registry
 
 if TYPE_CHECKING:
@@ -93,6 +93,11 @@ class Choice:
     def rotates(self) -> bool:
         """Whether the kernel takes queries that are not rotated yet; asked at every step."""
         return isinstance(self.kernel, RotatingKernel)
+
+    @functools.cached_property
+    def finishes(self) -> bool:
+        """Whether the kernel normalizes where its segment is all there is; asked as often."""
+        return isinstance(self.kernel, FinishingKernel)
 
 
 @frozen

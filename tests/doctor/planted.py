@@ -8,7 +8,16 @@ from tqcore.hookspecs import hookimpl
 from tqcore.spec import Component
 from tqplugins.kernels_mlx.device import PortableKernel
 
-NAMES = ("OffOutput", "OffSum", "NotANumber", "Raises", "RefusesBadly", "EncodesBadly", "Unbuilt")
+NAMES = (
+    "OffOutput",
+    "OffSum",
+    "NotANumber",
+    "Raises",
+    "RefusesBadly",
+    "EncodesBadly",
+    "Unbuilt",
+    "FinishesBadly",
+)
 
 
 @hookimpl
@@ -50,6 +59,18 @@ class NotANumber(Planted):
 class Raises(Planted):
     def attend(self, q, segment, mask, **options):
         raise RuntimeError("no such instruction")
+
+
+class FinishesBadly(Planted):
+    """Right in every way but the one that a step of a model takes."""
+
+    def attend_unrotated(self, q, segment, mask, **options):
+        rotated = segment.key_codec.rotation.forward(q.astype(mx.float32))
+        part = self.attend(rotated, segment, mask, **options)
+        return part._replace(o=segment.value_codec.rotation.inverse(part.o))
+
+    def attend_finished(self, q, segment, mask, **options):
+        return self.attend_unrotated(q, segment, mask, **options).o.astype(q.dtype)
 
 
 class RefusesBadly(Planted):

@@ -29,6 +29,7 @@ REASONS = {
     "offoutput": "of the largest output",
     "offsum": "of the largest output",
     "notanumber": "off by inf",
+    "finishesbadly": "of the largest output",
     "raises": "RuntimeError: no such instruction",
     "refusesbadly": "its refuses() raised ZeroDivisionError: by nothing",
     "encodesbadly": "of the values",
@@ -95,7 +96,7 @@ def test_the_report_as_tables(known, capsys):
     assert cli.main(["doctor"]) == 1
     came = capsys.readouterr()
     assert all(text in came.out for text in REASONS.values())
-    assert "FAILED: encodesbadly, notanumber" in came.out
+    assert "FAILED: encodesbadly, finishesbadly, notanumber" in came.out
     assert "runs on metal, this is" in came.out or "runs on cuda, this is" in came.out
 
 

@@ -6,7 +6,7 @@ import mlx.core as mx
 
 from tqcore.attention.mask import SegmentMask
 from tqcore.cache.finish import finish
-from tqcore.cache.segments import attend_dense, attend_segment
+from tqcore.cache.segments import attend_dense, attend_segment, finish_segment
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
 from tqcore.cache.view import CacheView
@@ -114,17 +114,16 @@ class Attending:
         timeline = cut
         if any(count > first for count in hidden):
             timeline = cut.hiding(mx.array([count - start for count in hidden]))
-        parts += [
-            attend_segment(
-                queries,
-                segment,
-                self.tokens.codecs,
-                timeline.from_key(segment.start - start),
-                scale=scale,
-                softcap=softcap,
-            )
-            for segment in self.tokens.segments(first, stop)
+        segments = list(self.tokens.segments(first, stop))
+        calls = [
+            (queries, segment, self.tokens.codecs, timeline.from_key(segment.start - start))
+            for segment in segments
         ]
+        if sinks is None and not parts and len(segments) == 1 and segments[0].is_packed:
+            out = finish_segment(*calls[0], scale=scale, softcap=softcap)
+            if out is not None:
+                return out
+        parts += [attend_segment(*call, scale=scale, softcap=softcap) for call in calls]
         return finish(parts, sinks, queries.dtype)
 
     def _attend_sinks(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import mlx.core as mx
@@ -13,7 +15,7 @@ from tqcore.codec import Codec, side_spec
 from tqcore.device import device_kind
 from tqcore.errors import KernelError, TqcoreError
 from tqcore.protocols import EncodedSegment, Partial
-from tqcore.select import KernelRequest, kernel_for
+from tqcore.select import Choice, KernelRequest, kernel_for
 
 
 def attend_segment(
@@ -48,6 +50,30 @@ def request_for(
     )
 
 
+def finish_segment(
+    queries: mx.array,
+    segment: Segment,
+    codecs: tuple[Codec, Codec],
+    mask: SegmentMask,
+    *,
+    scale: float,
+    softcap: float | None = None,
+) -> mx.array | None:
+    """Attend to a packed segment that is all there is, if a kernel does that in one go.
+
+    Returns ``[B, Hq, L, Dv]`` in the queries' dtype, or None: ``attend_segment`` does it.
+    """
+    choice, encoded = _choose(queries, segment, codecs, mask, softcap)
+    if not choice.finishes:
+        return None
+    kernel: Any = choice.kernel
+    with _naming(kernel):
+        out: mx.array | None = kernel.attend_finished(
+            queries, encoded, mask, scale=scale, softcap=softcap
+        )
+    return out
+
+
 def _packed(
     queries: mx.array,
     segment: Segment,
@@ -56,12 +82,9 @@ def _packed(
     scale: float,
     softcap: float | None,
 ) -> Partial:
-    kv_heads = segment.keys[0].shape[1]
-    request = request_for(queries, kv_heads, codecs, mask.kind, softcap is not None)
-    choice = kernel_for(request)
+    choice, encoded = _choose(queries, segment, codecs, mask, softcap)
     kernel: Any = choice.kernel
-    encoded = EncodedSegment(segment.keys, segment.values, *codecs)
-    try:
+    with _naming(kernel):
         if choice.rotates:
             part: Partial = kernel.attend_unrotated(
                 queries, encoded, mask, scale=scale, softcap=softcap
@@ -70,12 +93,31 @@ def _packed(
         # The query is rotated once and the mixed values back once, however many tokens there are.
         rotated = codecs[0].rotation.forward(queries.astype(mx.float32))
         o, m, l = kernel.attend(rotated, encoded, mask, scale=scale, softcap=softcap)
+    return Partial(codecs[1].rotation.inverse(o), m, l)
+
+
+def _choose(
+    queries: mx.array,
+    segment: Segment,
+    codecs: tuple[Codec, Codec],
+    mask: SegmentMask,
+    softcap: float | None,
+) -> tuple[Choice, EncodedSegment]:
+    heads = segment.keys[0].shape[1]
+    request = request_for(queries, heads, codecs, mask.kind, softcap is not None)
+    return kernel_for(request), EncodedSegment(segment.keys, segment.values, *codecs)
+
+
+@contextmanager
+def _naming(kernel: Any) -> Iterator[None]:
+    """Say which kernel it was that failed."""
+    try:
+        yield
     except TqcoreError:
         raise
     except Exception as error:  # whatever a plugin raises
         what = f"{type(error).__name__}: {error}"
         raise KernelError(f"kernel {kernel.name!r} failed: {what}") from error
-    return Partial(codecs[1].rotation.inverse(o), m, l)
 
 
 def attend_dense(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import mlx.core as mx
 import numpy as np
 from attrs import frozen
 
 from tqcore.attention.merge import merge
+from tqcore.attention.ways import finished, partials
 from tqcore.codec import Codec
 from tqcore.doctor.sample import Sample
-from tqcore.protocols import EncodingKernel, Partial, Planes, RotatingKernel, ScoreKernel
+from tqcore.protocols import EncodingKernel, Planes, ScoreKernel
 from tqcore.select import FAULT, reasons_of
 
 CLOSE = 5e-3
@@ -44,7 +45,7 @@ def check_attend(kernel: ScoreKernel, sample: Sample) -> Verdict:
     if reasons := reasons_of(kernel.refuses, sample.request):
         return _refusal(reasons)
     try:
-        errors = [_error(part, sample) for part in _parts(kernel, sample)]
+        errors = _errors(kernel, sample)
     except Exception as problem:  # a device's compiler and driver raise what they like
         return Verdict("failed", (f"{type(problem).__name__}: {problem}",))
     return _judged(max(errors), getattr(kernel, "tolerance", CLOSE), "of the largest output")
@@ -77,22 +78,19 @@ def _judged(error: float, most: float, what: str) -> Verdict:
     return Verdict("failed", (f"off by {error:.2g} {what}, at most {most:g} is rounding",), error)
 
 
-def _parts(kernel: ScoreKernel, sample: Sample) -> list[Partial]:
-    """Attend in every way that the kernel offers; outputs are in the values' own domain."""
-    key, value = sample.segment.key_codec, sample.segment.value_codec
-    given = sample.segment, sample.mask
-    o, m, l = kernel.attend(
-        key.rotation.forward(sample.q.astype(mx.float32)), *given, **sample.options
-    )
-    parts = [Partial(value.rotation.inverse(o), m, l)]
-    if isinstance(kernel, RotatingKernel):
-        parts.append(kernel.attend_unrotated(sample.q, *given, **sample.options))
-    return parts
+def _errors(kernel: ScoreKernel, sample: Sample) -> list[float]:
+    """Attend in every way that the kernel offers; return the errors."""
+    given = sample.q, sample.segment, sample.mask
+    parts = partials(kernel, *given, **sample.options)
+    outs = finished(kernel, *given, **sample.options)
+    return [
+        *(_error(merge([part], sample.sinks), sample.expected) for part in parts),
+        *(_error(out.astype(mx.float32), sample.alone) for out in outs),
+    ]
 
 
-def _error(part: Partial, sample: Sample) -> float:
-    came = np.asarray(merge([part], sample.sinks), np.float64)
-    error = np.abs(came - sample.expected).max() / np.abs(sample.expected).max()
+def _error(came: mx.array, expected: Any) -> float:
+    error = np.abs(np.asarray(came, np.float64) - expected).max() / np.abs(expected).max()
     return float(error) if np.isfinite(error) else float("inf")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import mlx.core as mx
@@ -31,6 +32,7 @@ class Sample:
         sinks: ``[Hq]`` logits that weigh about as much as all tokens, so that an output tells a
             wrong ``m`` or ``l`` as well.
         expected: float64 ``[B, Hq, L, Dv]``, by the formula on the decoded vectors.
+        alone: the same without sinks.
     """
 
     request: KernelRequest
@@ -42,6 +44,7 @@ class Sample:
     options: dict[str, Any]
     sinks: mx.array
     expected: Any
+    alone: Any
 
 
 def sample_of(call: Call, seed: int = 0) -> Sample:
@@ -64,6 +67,9 @@ def sample_of(call: Call, seed: int = 0) -> Sample:
         np.asarray(codec.decode(stored).astype(mx.float32))
         for codec, stored in zip(codecs, (key_planes, value_planes), strict=True)
     ]
+    formula = functools.partial(
+        naive.attention, np.asarray(q.astype(mx.float32)), *decoded, mask=dense, **options
+    )
     device = device_kind()
     return Sample(
         request=KernelRequest(
@@ -84,9 +90,8 @@ def sample_of(call: Call, seed: int = 0) -> Sample:
         mask=mask,
         options=options,
         sinks=mx.array(sinks),
-        expected=naive.attention(
-            np.asarray(q.astype(mx.float32)), *decoded, mask=dense, sinks=sinks, **options
-        ),
+        expected=formula(sinks=sinks),
+        alone=formula(),
     )
 
 
