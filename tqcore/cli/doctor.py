@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import asdict
 
+from tqcore.cli._arguments import positive
 from tqcore.cli._output import add_json_flag, print_json, print_table
 
 MOST_REASONS, MOST_CALLS = 4, 3
@@ -27,6 +28,13 @@ def add_parser(subparsers: Any) -> None:
         help="also time attention against MLX's own, as ratios, if nothing failed (1 GB; minutes "
         "on a CPU)",
     )
+    parser.add_argument(
+        "--jobs",
+        type=positive,
+        metavar="N",
+        help="processes that share the calls (default: up to 8 on CUDA, where compiling takes "
+        "the time, else 1)",
+    )
     add_json_flag(parser)
 
 
@@ -37,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
     from tqcore.cli.plugins import describe
     from tqcore.doctor.machine import machine
+    from tqcore.doctor.parallel import ask_by, processes
     from tqcore.doctor.report import examine, failed
     from tqcore.doctor.times import ratios
     from tqcore.registry import registry
@@ -50,7 +59,9 @@ def run(args: argparse.Namespace) -> int:
         def tell(what: str, done: int, total: int) -> None:
             progress.update(task, description=what, completed=done, total=total)
 
-        rows = examine(kernels(), unavailable(), registry(), tell)
+        jobs = args.jobs or processes()
+        found = ask_by(jobs, tell) if jobs > 1 else None
+        rows = examine(kernels(), unavailable(), registry(), tell, found)
         bad = [row["name"] for row in rows if failed(row)]
         if args.time and not bad:
             progress.update(task, description="timing", completed=0, total=None)

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tqcore.doctor.calls import Call, calls
+from attrs import frozen
+
+from tqcore.doctor.calls import calls
 from tqcore.doctor.check import Verdict, check_attend, check_encode
 from tqcore.doctor.sample import sample_of
 from tqcore.errors import ShapeError, WidthError
@@ -16,11 +18,29 @@ from tqcore.registry import Registry
 Tell = Callable[[str, int, int], None]
 """Is told what runs next, and how many calls of how many are done."""
 
-Verdicts = list[tuple[Call, Verdict]]
+Verdicts = list[tuple[str, Verdict]]
+"""What became of calls, by their text."""
+
+
+@frozen
+class Found:
+    """What asking found out.
+
+    Args:
+        verdicts: kernel, ``attend`` or ``encode``, the call's text, and what became of it.
+        unusable: schemes that could not be stored, and why.
+    """
+
+    verdicts: list[tuple[str, str, str, Verdict]]
+    unusable: dict[str, str]
 
 
 def examine(
-    kernels: Sequence[ScoreKernel], unavailable: dict[str, str], known: Registry, tell: Tell
+    kernels: Sequence[ScoreKernel],
+    unavailable: dict[str, str],
+    known: Registry,
+    tell: Tell,
+    found: Found | None = None,
 ) -> list[dict[str, Any]]:
     """Ask every kernel for every call; return one JSON-ready dict a kernel, best first.
 
@@ -31,14 +51,38 @@ def examine(
         unavailable: kernels that could not be built, and why.
         known: whose schemes are stored.
         tell: progress.
+        found: what ``ask`` returned, by whomever; None asks here.
     """
     ordered = sorted(kernels, key=lambda kernel: (-kernel.priority, kernel.name))
-    attended: dict[str, Verdicts] = {kernel.name: [] for kernel in ordered}
-    encoded: dict[str, Verdicts] = {
-        kernel.name: [] for kernel in ordered if isinstance(kernel, EncodingKernel)
-    }
-    unusable = dict(unavailable)
-    asked = calls([info for info, _ in known.schemes()])
+    if found is None:
+        found = ask(kernels, known, tell)
+    rows = []
+    for kernel in ordered:
+        encodes = isinstance(kernel, EncodingKernel)
+        told = {
+            what: [(text, verdict) for name, how, text, verdict in found.verdicts
+                   if (name, how) == (kernel.name, what)]
+            for what in ("attend", "encode")
+        }  # fmt: skip
+        rows.append(
+            {
+                "name": kernel.name,
+                "priority": kernel.priority,
+                "attend": _summary(told["attend"]),
+                "encode": _summary(told["encode"]) if encodes else None,
+            }
+        )
+    unusable = unavailable | found.unusable
+    return rows + [{"name": name, "error": why} for name, why in unusable.items()]
+
+
+def ask(
+    kernels: Sequence[ScoreKernel], known: Registry, tell: Tell, first: int = 0, every: int = 1
+) -> Found:
+    """Ask every kernel for each ``every``-th call from ``first`` on."""
+    ordered = sorted(kernels, key=lambda kernel: (-kernel.priority, kernel.name))
+    found = Found([], {})
+    asked = calls([info for info, _ in known.schemes()])[first::every]
     for done, call in enumerate(asked):
         tell(call.text, done, len(asked))
         try:
@@ -46,23 +90,17 @@ def examine(
         except (ShapeError, WidthError):
             continue  # no scheme has to store every dimension
         except Exception as error:  # whatever a stranger's parts raise
-            unusable[f"scheme {call.scheme.name}"] = f"{call.text}: {type(error).__name__}: {error}"
+            why = f"{call.text}: {type(error).__name__}: {error}"
+            found.unusable[f"scheme {call.scheme.name}"] = why
             continue
         for kernel in ordered:
             tell(f"{kernel.name}: {call.text}", done, len(asked))
-            attended[kernel.name].append((call, check_attend(kernel, sample)))
+            verdict = check_attend(kernel, sample)
+            found.verdicts.append((kernel.name, "attend", call.text, verdict))
             if isinstance(kernel, EncodingKernel):
-                encoded[kernel.name].append((call, check_encode(kernel, sample)))
-    rows = [
-        {
-            "name": kernel.name,
-            "priority": kernel.priority,
-            "attend": _summary(attended[kernel.name]),
-            "encode": _summary(encoded[kernel.name]) if kernel.name in encoded else None,
-        }
-        for kernel in ordered
-    ]
-    return rows + [{"name": name, "error": why} for name, why in unusable.items()]
+                verdict = check_encode(kernel, sample)
+                found.verdicts.append((kernel.name, "encode", call.text, verdict))
+    return found
 
 
 def failed(kernel: dict[str, Any]) -> bool:
@@ -83,9 +121,9 @@ def _summary(verdicts: Verdicts) -> dict[str, Any]:
         for reason in verdict.reasons
     )
     faults: dict[str, list[str]] = {}
-    for call, verdict in verdicts:
+    for text, verdict in verdicts:
         if verdict.outcome == "failed":
-            faults.setdefault("; ".join(verdict.reasons), []).append(call.text)
+            faults.setdefault("; ".join(verdict.reasons), []).append(text)
     return {
         **{outcome: outcomes[outcome] for outcome in ("right", "refused", "failed")},
         "largest_error": max(errors, default=None),
