@@ -29,7 +29,8 @@ static uint3 blockIdx, blockDim, threadIdx, gridDim;
 struct __half { unsigned short bits; operator float() const; };
 void __syncthreads();
 unsigned __funnelshift_r(unsigned, unsigned, unsigned);
-float __expf(float); float tanh(float); float sqrt(float); float __int_as_float(int);
+float __expf(float); float tanh(float); float fma(float, float, float); float fmax(float, float);
+float fabs(float); float sqrt(float); float __int_as_float(int);
 template <typename T> T __shfl_xor_sync(unsigned, T, unsigned);
 """
 NVCC = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cstdint>\n"

@@ -115,6 +115,8 @@ def test_other_codebooks_are_refused():
         ("vector < count ? vector : count - 1", "vector"),
         ("size >= bounds[index + step - 1]", "size >= bounds[index + step]"),
         ("code << (bit - start)", "code << (bit - start + 1)"),
+        ("shares[lane] << (bit - start)", "shares[lane] << (bit - start + 1)"),
+        ("fma(-quotient, d, x)", "fma(quotient, d, x)"),
         ("(bits + 0xfff + ", "(bits + "),
         ("a - b;", "b - a;"),
     ],
@@ -126,7 +128,8 @@ def test_a_planted_fault_is_found(text, broken):
         edited.append(text in source)
         return source.replace(text, broken)
 
-    variant = Variant(Stored(4, 64), Stored(3, 128), tokens=7)
+    # codes that are staged one by one, and joined
+    variant = Variant(Stored(3.5, 64), Stored(3, 128), tokens=7)
     try:
         found = encode_flips(variant, emulated.kernel("encode", edit=edit)) > 0.01
     except Exception:

@@ -22,6 +22,7 @@ constexpr int LEVELS = KLEVELS > VLEVELS ? KLEVELS : VLEVELS;
 TQ_SHARED float levels[LEVELS];
 TQ_SHARED float bounds[LEVELS / 2];
 TQ_SHARED uint8_t codes[CODES];
+TQ_SHARED uint shares[THREADS];
 
 const uint thread_id = thread_index_in_threadgroup;
 const bool for_keys = threadgroup_position_in_grid.y == 0;
@@ -50,25 +51,31 @@ float scale = 0.0f;
 if (for_keys) {
   scale = tq_encode<KD, KBITS, KWIDE, KPOLICY, KROTATED, KLANES>(
       keys + (batch * keys_strides[0] + head * keys_strides[1] + token * keys_strides[2]),
-      keys_strides[3], key_signs, levels, bounds, limits[0], lane, codes + team * KD);
+      keys_strides[3], key_signs, levels, bounds, limits[0], lane, codes + team * KD,
+      shares + team * KLANES);
 } else {
   scale = tq_encode<VD, VBITS, VWIDE, VPOLICY, VROTATED, VLANES>(
       values + (batch * values_strides[0] + head * values_strides[1] + token * values_strides[2]),
-      values_strides[3], value_signs, levels, bounds, limits[1], lane, codes + team * VD);
+      values_strides[3], value_signs, levels, bounds, limits[1], lane, codes + team * VD,
+      shares + team * VLANES);
 }
 TQ_BARRIER;
 
 if (vector < count) {
   if (for_keys) {
     for (uint k = lane; k < uint(KW); k += lanes) {
-      key_words[int64_t(vector) * KW + k] = tq_word<KD, KBITS, KWIDE>(codes + team * KD, k);
+      key_words[int64_t(vector) * KW + k] = TQ_JOINED(KBITS, KWIDE, KD / KLANES)
+          ? tq_joined_word<KD, KBITS, KLANES>(shares + team * KLANES, k)
+          : tq_word<KD, KBITS, KWIDE>(codes + team * KD, k);
     }
     if (lane == 0) {
       key_scale[vector] = static_cast<uint16_t>(tq_scale_code(scale));
     }
   } else {
     for (uint k = lane; k < uint(VW); k += lanes) {
-      value_words[int64_t(vector) * VW + k] = tq_word<VD, VBITS, VWIDE>(codes + team * VD, k);
+      value_words[int64_t(vector) * VW + k] = TQ_JOINED(VBITS, VWIDE, VD / VLANES)
+          ? tq_joined_word<VD, VBITS, VLANES>(shares + team * VLANES, k)
+          : tq_word<VD, VBITS, VWIDE>(codes + team * VD, k);
     }
     if (lane == 0) {
       value_scale[vector] = static_cast<uint16_t>(tq_scale_code(scale));
