@@ -78,12 +78,15 @@ def decode_error(variant: Variant, launches: Launches, seed: int = 0) -> float:
     return attend_error(variant, functools.partial(attend_unrotated, launches), seed)
 
 
-def attend_error(variant: Variant, attend: Callable[..., Partial], seed: int = 0) -> float:
+def attend_error(
+    variant: Variant, attend: Callable[..., Partial | mx.array], seed: int = 0
+) -> float:
     """Return the largest error of ``attend`` over the largest output; NaN counts as inf.
 
     Args:
         variant: what is stored and asked.
-        attend: as ``decode.attend_unrotated`` with its first argument filled in.
+        attend: as ``decode.attend_unrotated`` with its first argument filled in; or what gives
+            the output itself.
         seed: of the vectors.
     """
     rng = np.random.default_rng(seed)
@@ -94,7 +97,7 @@ def attend_error(variant: Variant, attend: Callable[..., Partial], seed: int = 0
     q = q.astype(getattr(mx, variant.dtype))
     mask, dense = _masks(variant, rng)
     softcap = SOFTCAP if variant.capped else None
-    part = attend(
+    found = attend(
         q,
         EncodedSegment(planes[0], planes[1], *codecs),
         (readable(codecs[0]), readable(codecs[1])),
@@ -104,7 +107,8 @@ def attend_error(variant: Variant, attend: Callable[..., Partial], seed: int = 0
         parts=variant.parts,
     )
     k, v = (codec.decode(plane) for codec, plane in zip(codecs, planes, strict=True))
-    came = np.asarray(merge([part]), np.float64)
+    out = merge([found]) if isinstance(found, Partial) else found.astype(mx.float32)
+    came = np.asarray(out, np.float64)
     q32 = np.asarray(q.astype(mx.float32))
     expected = naive.attention(q32, k, v, scale=SCALE, mask=dense, softcap=softcap)
     return _error(came, expected)

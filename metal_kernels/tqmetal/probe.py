@@ -15,8 +15,10 @@ from typing import Any
 
 import mlx.core as mx
 import numpy as np
+from attrs import frozen
 
 from tqcore.attention.mask import SegmentMask
+from tqcore.attention.merge import merge
 from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import FAULT, EncodeRequest, KernelRequest, SideSpec
 from tqmetal.decode import attend_unrotated, launches
@@ -131,12 +133,37 @@ def probe_attend(
         RuntimeError: the results differ, or the kernel does not compile or run.
     """
     for states in states_of(request.key, request.value):
-        _probe_attend(attend, request, close, tokens, states)
+        sample = _sample(request, tokens, states)
+        came = attend(*sample.given, parts=2, **sample.options)
+        for name, a, b in zip(("o", "m", "l"), came, sample.expected, strict=True):
+            _compare(a, b, close * mx.abs(b).max(), f"values of {name}")
 
 
-def _probe_attend(
-    attend: Callable[..., Partial], request: KernelRequest, close: float, tokens: int, states: int
+def probe_finished(
+    attend: Callable[..., mx.array], request: KernelRequest, close: float, tokens: int = TOKENS
 ) -> None:
+    """The same for ``attend`` that returns the normalized output.
+
+    Raises:
+        RuntimeError: the results differ, or the kernel does not compile or run.
+    """
+    for states in states_of(request.key, request.value):
+        sample = _sample(request, tokens, states)
+        came = attend(*sample.given, parts=2, **sample.options).astype(mx.float32)
+        expected = merge([sample.expected])
+        _compare(came, expected, close * mx.abs(expected).max(), "outputs")
+
+
+@frozen(eq=False)
+class _Sample:
+    """Queries, segment, sides and mask; options; and what the portable kernel gives."""
+
+    given: tuple[mx.array, EncodedSegment, tuple[Side, Side], SegmentMask]
+    options: dict[str, Any]
+    expected: Partial
+
+
+def _sample(request: KernelRequest, tokens: int, states: int) -> _Sample:
     (key, key_side), (value, value_side) = (
         sample_codec(spec, states) for spec in (request.key, request.value)
     )
@@ -148,12 +175,10 @@ def _probe_attend(
     mask = _mask(request, tokens, rng)
     options: dict[str, Any] = {"scale": 0.1, "softcap": 3.0 if request.softcap else None}
     segment, sides = EncodedSegment(keys, values, key, value), (key_side, value_side)
-    came = attend(q, segment, sides, mask, parts=2, **options)
     rotated = key.rotation.forward(q.astype(mx.float32))
     expected = PortableKernel().attend(rotated, segment, mask, **options)
     expected = expected._replace(o=value.rotation.inverse(expected.o))
-    for name, a, b in zip(("o", "m", "l"), came, expected, strict=True):
-        _compare(a, b, close * mx.abs(b).max(), f"values of {name}")
+    return _Sample((q, segment, sides, mask), options, expected)
 
 
 def probe_encode(backend: Backend, request: EncodeRequest) -> None:

@@ -4,68 +4,79 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import mlx.core as mx
 import numpy as np
+from attrs import frozen
 
 from tqcore.attention.mask import SegmentMask
 from tqcore.protocols import EncodedSegment, Partial
-from tqmetal.decode import factors, mask_arrays, signs_of
-from tqmetal.kernels import Launch, read
+from tqmetal.decode import mask_arrays, signs_of
+from tqmetal.kernels import Launch
 from tqmetal.levels import as_bytes
 from tqmetal.sides import Side
+from tqmetal.tensor_text import Variant, kernel_text
 
 MOST_ROWS = 8
 """Columns of a product: queries that share one unpacking."""
 
-WARPS, TILE, STAGES = 4, 32, 2
-"""Warps a block, tokens a warp takes at a time, tiles that it has on their way."""
+WARPS, TILE = 8, 32
+"""Warps a block, and tokens that a warp takes at a time."""
 
-BLOCKS = 396
-"""Blocks that fill a large GPU: three on each of 132 multiprocessors."""
+BLOCKS = {1: 264, 2: 132}
+"""Blocks that fill a large GPU, by groups of 4 rows: two or one on each of 132 multiprocessors."""
 
 MOST_SPLITS = 128
 
-INPUTS = (
-    "q", "key_signs", "value_signs", "key_words", "key_scales", "value_words", "value_scales",
-    "tables", "affine", "mask", "padding", "place", "factors", "arrived",
-)  # fmt: skip
-OUTPUTS = ("parts", "parts_ml", "o", "m_out", "l_out")
-HEADERS = ("prelude_cuda.h", "u32le.h", "share.h", "team.h", "tensor.h")
-BODY = ("tensor.cu", "tensor_loop.cu", "tensor_merge.cu")
-"""Parts of one function, in order."""
+OUTPUTS = {True: ("parts", "out"), False: ("parts", "o", "m_out", "l_out")}
+"""Outputs of the kernel, finished or not."""
 
 
-@functools.lru_cache(maxsize=64)
-def constants(key: Side, value: Side) -> tuple[mx.array, mx.array]:
-    """Return the tables of keys and values as the kernel takes them, and their steps and lows."""
-    both = [as_bytes(np.asarray(side.levels, np.float64)) for side in (key, value)]
-    tables = np.zeros((2, 16), np.uint8)
-    for row, side in zip(tables, both, strict=True):
-        row[: len(side.table)] = side.table
-    affine = [number for side in both for number in (side.step, side.low)]
-    return mx.array(tables.view(np.uint32).reshape(-1)), mx.array(np.array(affine, np.float32))
+@functools.lru_cache(maxsize=256)
+def constants(
+    key: Side, value: Side, rotations: tuple[Any, Any], scale: float, softcap: float | None
+) -> mx.array:
+    """Return all that the kernel has to know of the codecs and the call, uint32 ``[11 + 2 D]``.
+
+    Args:
+        key, value: that ``readable`` takes.
+        rotations: of keys and of values, each one Hadamard transform.
+        scale, softcap: of the call.
+    """
+    tables, numbers = [], []
+    for side in (key, value):
+        found = as_bytes(np.asarray(side.levels, np.float64))
+        assert found is not None
+        tables.append(found.table.view(np.uint32))
+        numbers.append(found.step)
+    numbers[0] *= scale
+    signs = [np.asarray(signs_of(rotation)) for rotation in rotations]
+    floats = np.concatenate([np.array([*numbers, softcap or 0]), *signs]).astype(np.float32)
+    return mx.array(np.concatenate([*tables, floats.view(np.uint32)]))
 
 
-def source() -> str:
-    """Return the kernel's body."""
-    return "".join(map(read, BODY))
+@functools.lru_cache(maxsize=256)
+def readable(side: Side) -> bool:
+    """Say whether the levels of ``side`` are close to bytes."""
+    return as_bytes(np.asarray(side.levels, np.float64)) is not None
 
 
 @functools.cache
-def kernel() -> Launch:
-    """Return the kernel of ``src/tensor*.cu``.
+def kernel(variant: Variant) -> Launch:
+    """Return the kernel of ``src/tensor*.cu`` for one variant.
 
     Raises:
         RuntimeError: this build of MLX has no CUDA.
     """
+    name, header, source = kernel_text(variant)
     made = mx.fast.cuda_kernel(
-        name="tq_tensor",
-        input_names=INPUTS,
-        output_names=OUTPUTS,
-        source=source(),
-        header="".join(map(read, HEADERS)),
+        name=name,
+        input_names=variant.inputs,
+        output_names=OUTPUTS[variant.finished],
+        source=source,
+        header=header,
         ensure_row_contiguous=False,
     )
     return cast(Launch, made)
@@ -94,6 +105,61 @@ class Arrivals:
 arrivals = Arrivals()
 
 
+@frozen
+class Program:
+    """A compiled kernel, and how its launches cut their work.
+
+    Args:
+        launch: the kernel.
+        masks_read: which of the mask arrays it takes.
+        shared: rows of queries that share one unpacking.
+        row_tiles: of so many rows, a KV head.
+        units: row tiles of all rows and heads.
+        parts: splits over tokens.
+    """
+
+    launch: Launch
+    masks_read: tuple[bool, bool, bool]
+    shared: int
+    row_tiles: int
+    units: int
+    parts: int
+
+
+@functools.lru_cache(maxsize=1024)
+def program(
+    sides: tuple[Side, Side],
+    queries: tuple[int, int, mx.Dtype],
+    heads: int,
+    chunks: int,
+    mask: tuple[int, bool, mx.Dtype],
+    capped: bool,
+    finish: mx.Dtype | None,
+) -> Program:
+    """Return what runs a call; looked up at every one, so it is cached by what tells it apart.
+
+    Args:
+        sides: how to read the segment.
+        queries: query heads a KV head, queries a row, and their dtype.
+        heads: KV heads of all rows.
+        chunks: of tokens, as many as a block takes at a time.
+        mask: its kind, whether rows start with hidden keys, and its dtype.
+        capped: whether logits are soft-capped.
+        finish: dtype of the output; None gives o, m and l.
+    """
+    gqa, q_len, dtype = queries
+    kind, padded, mask_dtype = mask
+    row_tiles = -(-gqa * q_len // MOST_ROWS)
+    shared = -(-gqa * q_len // row_tiles)
+    variant = Variant(
+        sides[0].dim, sides[0].bits, sides[1].bits, gqa, q_len, shared, WARPS, kind, padded,
+        capped, finish is not None, dtype, finish or mx.float32, mask_dtype,
+    )  # fmt: skip
+    units = row_tiles * heads
+    parts = max(1, min(chunks, BLOCKS[1 if shared <= 4 else 2] // units, MOST_SPLITS))
+    return Program(kernel(variant), variant.masks_read, shared, row_tiles, units, parts)
+
+
 def attend(
     q: mx.array,
     segment: EncodedSegment,
@@ -111,53 +177,71 @@ def attend(
         sides: how to read the segment.
         parts: splits over tokens, where not the usual number.
     """
-    keys, values, key_codec, value_codec = segment
-    key, value = sides
-    batch, q_heads, q_len, dim = q.shape
-    heads, tokens = keys[0].shape[1:3]
-    rows = q_heads // heads * q_len
-    row_tiles = -(-rows // MOST_ROWS)
-    shared = -(-rows // row_tiles)
-    units = row_tiles * heads * batch
-    chunks = -(-tokens // (TILE * WARPS))
-    parts = parts or max(1, min(chunks, BLOCKS // units, MOST_SPLITS))
-    kind, arrays = mask_arrays(mask, (batch, q_heads, q_len, tokens))
-    tables, affine = constants(key, value)
-    total = (batch, q_heads, q_len)
-    _, _, o, m, l = kernel()(
-        inputs=[
-            q,
-            signs_of(key_codec.rotation),
-            signs_of(value_codec.rotation),
-            keys[0],
-            keys[1],
-            values[0],
-            values[1],
-            tables,
-            affine,
-            *arrays,
-            factors(scale, softcap),
-            arrivals.take(units),
-        ],
-        template=[
-            ("D", dim),
-            ("KBITS", key.bits),
-            ("VBITS", value.bits),
-            ("ROWS", shared),
-            ("STAGES", STAGES),
-            ("MASK", kind),
-            ("PADDED", int(mask.padding is not None)),
-            ("CAPPED", int(softcap is not None)),
-        ],
-        grid=(32 * WARPS * parts * row_tiles, heads, batch),
-        threadgroup=(32 * WARPS, 1, 1),
-        output_shapes=[
-            (units, parts, shared, dim),
-            (units, parts, shared, 2),
-            (*total, dim),
-            total,
-            total,
-        ],
-        output_dtypes=[mx.float32] * 5,
-    )
+    o, m, l = _launch(q, segment, sides, mask, scale, softcap, parts, None)
     return Partial(o, m, l)
+
+
+def attend_finished(
+    q: mx.array,
+    segment: EncodedSegment,
+    sides: tuple[Side, Side],
+    mask: SegmentMask,
+    *,
+    scale: float,
+    softcap: float | None = None,
+    parts: int | None = None,
+    dtype: mx.Dtype | None = None,
+) -> mx.array:
+    """Attend to a segment that is all there is; return ``[B, Hq, L, D]`` in ``dtype`` or ``q``'s.
+
+    Args:
+        q, segment, mask, scale, softcap, dtype: as ``FinishingKernel.attend_finished``.
+        sides, parts: as for ``attend``.
+    """
+    return _launch(q, segment, sides, mask, scale, softcap, parts, dtype or q.dtype)[0]
+
+
+def _launch(
+    q: mx.array,
+    segment: EncodedSegment,
+    sides: tuple[Side, Side],
+    mask: SegmentMask,
+    scale: float,
+    softcap: float | None,
+    parts: int | None,
+    finish: mx.Dtype | None,
+) -> Sequence[mx.array]:
+    """Return what follows the scratch: the output in dtype ``finish``, or o, m and l."""
+    keys, values, key_codec, value_codec = segment
+    batch, q_heads, q_len, dim = q.shape
+    _, heads, tokens, _ = keys[0].shape
+    kind, masks = mask_arrays(mask, (batch, q_heads, q_len, tokens))
+    found = program(
+        sides,
+        (q_heads // heads, q_len, q.dtype),
+        heads * batch,
+        -(-tokens // (TILE * WARPS)),
+        (kind, mask.padding is not None, masks[0].dtype),
+        softcap is not None,
+        finish,
+    )
+    parts = parts or found.parts
+    rotations = key_codec.rotation, value_codec.rotation
+    total = (batch, q_heads, q_len)
+    scratch = found.units * parts * found.shared * (dim + 4)
+    shapes: list[tuple[int, ...]] = [(scratch,), (*total, dim)]
+    dtypes = [mx.float32, finish or mx.float32]
+    if finish is None:
+        shapes += [total, total]
+        dtypes += [mx.float32] * 2
+    outputs = found.launch(
+        inputs=[
+            q, *keys, *values, constants(*sides, rotations, scale, softcap),
+            arrivals.take(found.units), *itertools.compress(masks, found.masks_read),
+        ],
+        grid=(32 * WARPS * parts * found.row_tiles, heads, batch),
+        threadgroup=(32 * WARPS, 1, 1),
+        output_shapes=shapes,
+        output_dtypes=dtypes,
+    )  # fmt: skip
+    return outputs[1:]

@@ -8,12 +8,13 @@ import mlx.core as mx
 from attrs import evolve
 
 from tqcore.attention.mask import SegmentMask
+from tqcore.cache.segments import request_for
 from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import KernelRequest, SideSpec
 from tqmetal import tensor
 from tqmetal.decode import signs_of
 from tqmetal.fused import CudaFusedKernel, readable_sides, too_long
-from tqmetal.probe import Probes, probe_attend
+from tqmetal.probe import ATTENDED, Probes, probe_attend, probe_finished
 from tqmetal.sides import Side, unserved
 
 DIMS = (64, 128)
@@ -41,7 +42,10 @@ class CudaTensorKernel:
         self._fused = CudaFusedKernel()
 
     def refuses(self, request: KernelRequest) -> list[str]:
-        """Return every reason why ``request`` is not served; probes as ``cuda-fused`` does."""
+        """Return every reason why ``request`` is not served.
+
+        Probes as ``cuda-fused`` does: the program that finishes, which a step of a model runs.
+        """
         reasons = unserved("cuda", request)
         reasons += _unfit("keys", request.key) + _unfit("values", request.value)
         if request.key.dim != request.value.dim:
@@ -49,7 +53,7 @@ class CudaTensorKernel:
         reasons += too_long(request)
         if reasons:
             return reasons
-        failure = self.probes.fails(probe_tensor, evolve(request, batch=1))
+        failure = self.probes.fails(probe_tensor_finished, evolve(request, batch=1))
         return [failure] if failure else []
 
     def attend(
@@ -75,18 +79,51 @@ class CudaTensorKernel:
     ) -> Partial:
         """Attend with queries ``[B, Hq, L, D]``; see ``RotatingKernel.attend_unrotated``."""
         sides = _sides(segment, mask)
-        if sides is None:
+        if sides is None or self._fails(q, segment, mask, softcap):
             return self._fused.attend_unrotated(q, segment, mask, scale=scale, softcap=softcap)
         return tensor.attend(q, segment, sides, mask, scale=scale, softcap=softcap)
 
+    def attend_finished(
+        self,
+        q: mx.array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+    ) -> mx.array | None:
+        """Attend to all there is, ``[B, Hq, L, D]``; see ``FinishingKernel.attend_finished``."""
+        sides = _sides(segment, mask)
+        if sides is None:
+            return None
+        return tensor.attend_finished(q, segment, sides, mask, scale=scale, softcap=softcap)
+
+    def _fails(
+        self, q: mx.array, segment: EncodedSegment, mask: SegmentMask, softcap: float | None
+    ) -> bool:
+        """Probe the program that does not finish, once it is needed."""
+        codecs = segment.key_codec, segment.value_codec
+        heads = segment.keys[0].shape[1]
+        request = request_for(q, heads, codecs, mask.kind, softcap is not None)
+        return self.probes.fails(probe_tensor, evolve(request, batch=1)) is not None
+
 
 def probe_tensor(request: KernelRequest) -> None:
-    """Compare with the portable kernel as ``probe_attend`` does.
+    """Compare o, m and l with the portable kernel's as ``probe_attend`` does.
 
     Raises:
         RuntimeError: the results differ, or the kernel does not compile or run.
     """
-    probe_attend(tensor.attend, request, CLOSE)
+    probe_attend(tensor.attend, request, CLOSE, ATTENDED)
+
+
+def probe_tensor_finished(request: KernelRequest) -> None:
+    """Compare the output with the portable kernel's.
+
+    Raises:
+        RuntimeError: the results differ, or the kernel does not compile or run.
+    """
+    probe_finished(tensor.attend_finished, request, CLOSE, ATTENDED)
 
 
 def _unfit(name: str, side: SideSpec) -> list[str]:
@@ -105,4 +142,5 @@ def _sides(segment: EncodedSegment, mask: SegmentMask) -> tuple[Side, Side] | No
     rotations = (segment.key_codec.rotation, segment.value_codec.rotation)
     if not segment.keys[0].shape[2] or any(signs_of(rotation) is None for rotation in rotations):
         return None
-    return readable_sides(segment, mask)
+    sides = readable_sides(segment, mask)
+    return sides if sides and all(map(tensor.readable, sides)) else None

@@ -1,10 +1,45 @@
 // Codes as operands of tensor cores: which lane reads which words, and codes to bytes.
 //
+// It needs no other header.
+//
 // The index that a product sums over may be in any order, as long as both sides have the same one:
-// tqc_key_dim says which dimension a lane's code is. Codes are taken eight at a time, as the
-// nibbles of a word.
+// tqc_key_place says where a dimension stands. Codes are taken eight at a time, as the nibbles of a word.
 
 #define TQC_FN __device__ __forceinline__
+
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+
+// N floats that are read at once.
+template <int N>
+struct alignas(4 * N) tqc_chunk {
+  float x[N];
+};
+
+// Walsh-Hadamard transform of the warp's vector, N neighbouring values a lane, not normalized.
+template <int N>
+TQC_FN void tqc_hadamard(float* x, int lane) {
+  #pragma unroll
+  for (int h = 1; h < N; h *= 2) {
+    #pragma unroll
+    for (int i = 0; i < N; i++) {
+      if ((i & h) == 0) {
+        const float a = x[i];
+        x[i] = a + x[i + h];
+        x[i + h] = a - x[i + h];
+      }
+    }
+  }
+  #pragma unroll
+  for (int h = 1; h < 32; h *= 2) {
+    #pragma unroll
+    for (int i = 0; i < N; i++) {
+      const float other = __shfl_xor_sync(~0u, x[i], h);
+      x[i] = lane & h ? other - x[i] : x[i] + other;
+    }
+  }
+}
 
 TQC_FN unsigned tqc_permute(unsigned a, unsigned b, unsigned selector) {
   unsigned r;
@@ -12,38 +47,38 @@ TQC_FN unsigned tqc_permute(unsigned a, unsigned b, unsigned selector) {
   return r;
 }
 
-// Bytes of the levels of eight codes. A selector of 8 or more gives copies of a byte's sign, which is
-// 0 here (bytes below 128), so that 16 levels take two permutations and an OR.
+// Levels of eight codes as signed bytes: the first four of bytes[t][0], the others of bytes[t][1].
+// 16 levels are the sum of two tables: a selector of 8 or more gives copies of a byte's sign, so that
+// either table gives a constant, 0 or -1, for what the other one holds (levels.py).
 template <int BITS>
-TQC_FN void tqc_expand(unsigned codes, const unsigned* table, unsigned& low, unsigned& high) {
-  low = tqc_permute(table[0], table[1], codes);
-  high = tqc_permute(table[0], table[1], codes >> 16);
+TQC_FN void tqc_expand(unsigned codes, const unsigned* table, unsigned (*bytes)[2]) {
+  bytes[0][0] = tqc_permute(table[0], table[1], codes);
+  bytes[0][1] = tqc_permute(table[0], table[1], codes >> 16);
   if (BITS == 4) {
     const unsigned upper = codes ^ 0x88888888u;
-    low |= tqc_permute(table[2], table[3], upper);
-    high |= tqc_permute(table[2], table[3], upper >> 16);
+    bytes[1][0] = tqc_permute(table[2], table[3], upper);
+    bytes[1][1] = tqc_permute(table[2], table[3], upper >> 16);
   }
 }
 
-// A product of 16 x 32 bytes with 32 x 8, added to c: unsigned levels times signed queries.
-TQC_FN void tqc_score(int* c, const unsigned* a, const unsigned* b) {
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+// A product of 16 x 32 bytes with 32 x 8, plus c: levels of 16 tokens times queries.
+TQC_FN void tqc_score(int* d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, const unsigned* b, const int* c) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b[0]), "r"(b[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+}
+
+// The same for unsigned weights times levels.
+TQC_FN void tqc_mix(int* d, const unsigned* a, unsigned b0, unsigned b1, const int* c) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 }
 
 // Sums start at the bits of a large float whose last place is 1, and so come out as floats: the
 // conversion is one subtraction. Sums within 2^22 fit.
 constexpr int TQC_ZERO = 0x4b400000;
 constexpr float TQC_LARGE = 12582912.0f;
-
-// The same for unsigned weights of 8 rows, the other 8 rows being zero, times unsigned levels.
-TQC_FN void tqc_mix(int* c, unsigned a0, unsigned a2, unsigned b0, unsigned b1) {
-  int unused[2];
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
-      : "=r"(c[0]), "=r"(c[1]), "=r"(unused[0]), "=r"(unused[1])
-      : "r"(a0), "r"(0), "r"(a2), "r"(0), "r"(b0), "r"(b1), "r"(TQC_ZERO));
-}
 
 TQC_FN float tqc_float(int sum) {
   return __int_as_float(sum) - TQC_LARGE;
@@ -55,26 +90,46 @@ TQC_FN float tqc_exp2(float x) {
   return r;
 }
 
+TQC_FN float tqc_log2(float x) {
+  float r;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
 // The 16-bit scale; that of a zero vector, code 0, is 2^-31, which no output shows.
 TQC_FN float tqc_scale(unsigned code) {
   return __int_as_float(code * 8192u + (96u << 23));
 }
 
-// Eight 3-bit codes, the low 24 bits, as nibbles.
-TQC_FN unsigned tqc_spread(unsigned x) {
-  x = (x & 0x00000fffu) | ((x << 4) & 0x0fff0000u);
-  x = (x & 0x003f003fu) | ((x << 2) & 0x3f003f00u);
-  return (x & 0x07070707u) | ((x << 1) & 0x70707070u);
+// What float16 cannot hold becomes its largest value.
+template <typename T>
+TQC_FN void tqc_write(T* to, float x) {
+  *to = static_cast<T>(x);
+}
+TQC_FN void tqc_write(__half* to, float x) {
+  *to = static_cast<__half>(x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x);
 }
 
-// Copies SIZE bytes, 8 or 16, into shared memory without waiting.
+// Eight 3-bit codes, the low 24 bits, as nibbles. What a step leaves between codes goes at the end.
+TQC_FN unsigned tqc_spread(unsigned x) {
+  x = (x & 0x00000fffu) | ((x << 4) & ~0x00000fffu);
+  x = (x & 0x003f003fu) | ((x << 2) & ~0x003f003fu);
+  return ((x & 0x07070707u) | ((x << 1) & ~0x07070707u)) & 0x77777777u;
+}
+
+TQC_FN float tqc_inverse(float x) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+// Copies SIZE bytes, 8 or 16, to an address of shared memory without waiting.
 template <int SIZE>
-TQC_FN void tqc_copy(void* to, const void* from) {
-  const unsigned at = (unsigned)__cvta_generic_to_shared(to);
+TQC_FN void tqc_copy(unsigned to, const unsigned* from) {
   if (SIZE == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at), "l"(from));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(at), "l"(from));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from));
   }
 }
 TQC_FN void tqc_commit() {
@@ -85,33 +140,54 @@ TQC_FN void tqc_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// Copies 32 rows of WORDS words; rows beyond the last are the last. MIXED: the four 16-byte pieces
-// of row r stand in the order of piece ^ (r / 4 % 4), so that the lanes that read four rows at once
-// meet in few banks.
-template <int WORDS, bool MIXED>
-TQC_FN void tqc_fetch(unsigned* to, const unsigned* rows, int first, int count, int lane) {
-  constexpr int words = WORDS % 4 == 0 ? 4 : 2;  // a piece
-  constexpr int pieces = WORDS / words;
-  const unsigned* from = rows + (long long)first * WORDS + lane * words;
-  const bool whole = first + 32 <= count;
-  #pragma unroll
-  for (int k = 0; k < pieces; k++) {
-    // Piece i = lane + 32 k of the tile: its row's place in the mix repeats with every lane.
-    const int i = lane + 32 * k;
-    const int mixed = (i & ~3) | ((i & 3) ^ (i / 4 / 4 % 4));
-    const unsigned* source = from + 32 * words * k;
-    if (!whole) {
-      const int row = min(first + i / pieces, count - 1);
-      source = rows + (long long)row * WORDS + i % pieces * words;
-    }
-    tqc_copy<4 * words>(to + (MIXED && pieces == 4 ? mixed : i) * words, source);
+// Copies COUNT rows of WORDS words; `from` is the lane's part of the first one. MIXED: the halves of rows
+// 2, 3, 6, 7, .. change places, so that lanes that read four rows at once meet in few banks.
+template <int COUNT, int WORDS, bool MIXED>
+struct tqc_rows {
+  static constexpr int PIECE = WORDS % 4 == 0 ? 4 : 2;  // words
+  static constexpr int STEPS = COUNT * WORDS / PIECE / 32;
+
+  TQC_FN static unsigned place(int lane) {
+    return (MIXED ? lane ^ (lane / 4 & 2) : lane) * (4 * PIECE);
   }
+
+  TQC_FN static void copy(unsigned to, const unsigned* from) {
+    #pragma unroll
+    for (int k = 0; k < STEPS; k++) {
+      tqc_copy<4 * PIECE>(to + 128 * PIECE * k, from + 32 * PIECE * k);
+    }
+  }
+
+  // The same where there are but `count` rows: the last one stands for those that follow.
+  TQC_FN static void copy_few(unsigned to, const unsigned* rows, int count, int lane) {
+    #pragma unroll 1
+    for (int k = 0; k < STEPS; k++) {
+      const int i = (lane + 32 * k) * PIECE;
+      tqc_copy<4 * PIECE>(to + 128 * PIECE * k, rows + min(i / WORDS, count - 1) * WORDS + i % WORDS);
+    }
+  }
+};
+
+// The side of token t; strides of a token fit 32 bits.
+TQC_FN unsigned tqc_side(const unsigned short* sides, int t, int bytes) {
+  return *reinterpret_cast<const unsigned short*>(reinterpret_cast<const char*>(sides) + (long long)t * bytes);
 }
 
-// Dimension of code e of a lane's step: four lanes share a token, a step is eight codes of each.
+// What other blocks wrote: past the multiprocessor's own cache.
+TQC_FN tqc_chunk<4> tqc_load(const tqc_chunk<4>* from) {
+  const float4 x = __ldcg(reinterpret_cast<const float4*>(from));
+  return {{x.x, x.y, x.z, x.w}};
+}
+TQC_FN tqc_chunk<2> tqc_load(const tqc_chunk<2>* from) {
+  const float2 x = __ldcg(reinterpret_cast<const float2*>(from));
+  return {{x.x, x.y}};
+}
+
+// Where dimension d of the queries stands: four lanes share a token, a step is eight codes of each.
 template <int D, int BITS>
-TQC_FN int tqc_key_dim(int j, int step, int e) {
-  return BITS == 2 ? j * (D / 4) + 16 * (step / 2) + 2 * e + step % 2 : j * (D / 4) + 8 * step + e;
+TQC_FN int tqc_key_place(int d) {
+  // 2 bits: of 16 codes of a word, the even ones are a step and the odd ones the next.
+  return BITS == 2 ? d / 16 * 16 + d % 2 * 8 + d % 16 / 2 : d;
 }
 
 // A lane's words of a token's key.
@@ -146,54 +222,43 @@ TQC_FN unsigned tqc_key_codes(const unsigned* share, int step) {
   return tqc_spread(shift + 24 > 32 ? __funnelshift_r(share[word], share[word + 1], shift) : share[word] >> shift);
 }
 
-// Dimension of code i that lane g takes of a token's values, in one half or the other.
+// Eight lanes share a token's value, D / 8 codes each. Word of row j at which lane (g, j) finds its
+// codes; the rows four by four further on have theirs alike.
 template <int D, int BITS>
-TQC_FN int tqc_value_dim(int half, int g, int i) {
-  if (BITS == 2) {
-    return D == 128 ? 16 * g + 2 * i + half : 16 * (g / 2) + 2 * i + g % 2;
-  }
-  return 64 * half + 8 * g + i;
-}
-
-// Word of row 4 j of the values at which lane (g, j) finds its codes: 8 lanes share a token, in one
-// half or two. The rows that follow have theirs the same way.
-template <int D, int BITS>
-TQC_FN int tqc_value_word(int g, int j, int half) {
-  constexpr int words = D / 32 * BITS;
-  int word = 8 * half + g;
+TQC_FN int tqc_value_word(int g, int j) {
   if (BITS == 4 && D == 128) {
-    word = ((word / 4) ^ j) * 4 + word % 4;
-  } else if (BITS == 2) {
-    word = D == 128 ? g : g / 2;
-  } else if (BITS == 3) {
-    word = 6 * half + 24 * g / 32;
+    return j * 16 + ((2 * g) ^ (j / 2 * 8));
   }
-  return 4 * j * words + word;
+  return j * (D / 32 * BITS) + D / 8 * BITS * g / 32;
 }
 
-// Eight codes of the row whose word of this lane is `at`, as nibbles.
+// A lane's codes of a token's value as nibbles, D / 64 words.
 template <int D, int BITS>
-TQC_FN unsigned tqc_value_codes(const unsigned* at, int g, int half) {
+TQC_FN void tqc_value_codes(const unsigned* at, int g, unsigned* codes) {
   if (BITS == 4) {
-    return *at;
+    if (D == 128) {
+      *reinterpret_cast<uint2*>(codes) = *reinterpret_cast<const uint2*>(at);
+    } else {
+      codes[0] = at[0];
+    }
+  } else if (BITS == 2) {
+    codes[0] = (at[0] >> (D == 128 ? 0 : 2 * (g % 2))) & 0x33333333u;
+    if (D == 128) {
+      codes[1] = (at[0] >> 2) & 0x33333333u;
+    }
+  } else if (D == 128) {  // 48 bits, from byte 0 or 2 on
+    codes[0] = tqc_spread(tqc_permute(at[0], at[1], g % 2 ? 0x5432u : 0x3210u));
+    codes[1] = tqc_spread(tqc_permute(at[0], at[1], g % 2 ? 0x7765u : 0x6543u));
+  } else {  // 24 bits; the last lane's codes end with its word
+    codes[0] = tqc_spread(__funnelshift_r(at[0], at[g % 4 == 3 ? 0 : 1], 24 * g % 32));
   }
-  if (BITS == 2) {
-    return (*at >> (2 * (D == 128 ? half : g % 2))) & 0x33333333u;
-  }
-  // The last lane's codes end with its word.
-  return tqc_spread(__funnelshift_r(at[0], at[g % 4 == 3 ? 0 : 1], 24 * g % 32));
 }
 
-// Four tokens of eight dimensions, a word a token, become pairs of dimensions, four tokens each:
-// 0 and 2, 4 and 6, 1 and 3, 5 and 7.
-TQC_FN void tqc_transpose(unsigned* x) {
-  const unsigned mask = 0x0f0f0f0fu;
-  const unsigned even_a = (x[0] & mask) | ((x[1] << 4) & ~mask);
-  const unsigned odd_a = ((x[0] >> 4) & mask) | (x[1] & ~mask);
-  const unsigned even_b = (x[2] & mask) | ((x[3] << 4) & ~mask);
-  const unsigned odd_b = ((x[2] >> 4) & mask) | (x[3] & ~mask);
-  x[0] = tqc_permute(even_a, even_b, 0x5140u);
-  x[1] = tqc_permute(even_a, even_b, 0x7362u);
-  x[2] = tqc_permute(odd_a, odd_b, 0x5140u);
-  x[3] = tqc_permute(odd_a, odd_b, 0x7362u);
+// Dimension of nibble i of word k of lane g.
+template <int D, int BITS>
+TQC_FN int tqc_value_dim(int g, int k, int i) {
+  if (BITS == 2) {
+    return D == 128 ? 16 * g + 2 * i + k : g / 2 * 16 + 2 * i + g % 2;
+  }
+  return D / 8 * g + 8 * k + i;
 }

@@ -1,195 +1,238 @@
-// The loop over a warp's tiles: scores, the online softmax (Milakov and Gimelshein 2018), weights times
-// values. It follows tensor.cu and leaves m, l, acc and weight_sum to tensor_merge.cu.
+// The loop over a warp's tokens: scores, the online softmax (Milakov and Gimelshein 2018), weights times
+// values. It follows tensor.cu and leaves top, l, seen_top and acc to tensor_merge.cu.
+//
+// A weight is exp(score) times the value's scale. The weights of a step are bytes of its largest, and
+// what is kept as o and l is in units of 2^top, which is within 2^16 of the largest weight so far: the
+// scale is part of the exponent, so that one maximum serves both.
 
-float m[2] = {-1e30f, -1e30f};
+float top[2] = {-1e30f, -1e30f};
 float l[2] = {0.0f, 0.0f};
-float acc[HALVES][8][2];
-float weight_sum = 0.0f;
+float seen_top[2] = {-INFINITY, -INFINITY};
+float acc[GROUPS][2 * PIECES][4];
 #pragma unroll
-for (int h = 0; h < HALVES; h++) {
+for (int q4 = 0; q4 < GROUPS; q4++) {
   #pragma unroll
-  for (int i = 0; i < 8; i++) {
-    acc[h][i][0] = acc[h][i][1] = 0.0f;
+  for (int i = 0; i < 8 * PIECES; i++) {
+    acc[q4][i / 4][i % 4] = 0.0f;
   }
 }
 
-unsigned key_side = 0;
-unsigned value_side = 0;
+// Token i of the lane, of 32.
+const int first_token = (PAIRED ? j / 2 * 16 : 0) + g;
+const auto kscales = key_scales + (batch * key_scales_strides[0] + head * key_scales_strides[1]);
+const auto vscales = value_scales + (batch * value_scales_strides[0] + head * value_scales_strides[1]);
+const int key_step = (int)key_scales_strides[2] * 2;
+const int value_step = (int)value_scales_strides[2] * 2;
+unsigned key_sides[HELD];
+unsigned value_sides[HELD];
 auto load_sides = [&](int chunk) {
-  const long long t = min(chunk * 32 + lane, tokens - 1);
-  key_side = kscales[t * key_scales_strides[2]];
-  value_side = vscales[t * value_scales_strides[2]];
-};
-if (first_chunk + warp < end_chunk) {
-  load_sides(first_chunk + warp);
-}
-int value_word[HALVES];
-#pragma unroll
-for (int h = 0; h < HALVES; h++) {
-  value_word[h] = tqc_value_word<D, VBITS>(g, j, h);
-}
-int stage = 0;
-for (int chunk = first_chunk + warp; chunk < end_chunk; chunk += WARPS) {
-  const int start = chunk * 32;
-  const float key_scale = tqc_scale(key_side);
-  const float value_scale = tqc_scale(value_side);
-  if (chunk + WARPS < end_chunk) {
-    load_sides(chunk + WARPS);
+  const int start = min(chunk * TOKENS, last_start) + first_token;
+  #pragma unroll
+  for (int i = 0; i < HELD; i++) {
+    const int t = min(start + 8 * i, tokens - 1);
+    key_sides[i] = tqc_side(kscales, t, key_step);
+    value_sides[i] = tqc_side(vscales, t, value_step);
   }
-  tqc_wait<STAGES - 1>();
+};
+load_sides(chunk);
+const int value_word = tqc_value_word<D, VBITS>(g, j);
+// A row of the second product is a query's weight in one byte of four: byte g % 4 of a word is byte u.
+unsigned place_of[4];
+#pragma unroll
+for (int u = 0; u < 4; u++) {
+  place_of[u] = 0x4444u - ((4u - u) << (4 * (g % 4)));
+}
+for (; chunk < end_chunk; chunk += WARPS) {
+  const int start = min(chunk * TOKENS, last_start);
+  tqc_wait<1>();
   __syncwarp();
-  const unsigned* key_tile = ring + stage * (RING / STAGES);
-  const unsigned* value_tile = key_tile + 32 * KWORDS;
 
-  float s[4][2];
+  // Scores, then log2 of the weights.
+  float w[HELD][2];
+  int c[2][4];
   #pragma unroll
   for (int u = 0; u < 2; u++) {
     unsigned share[2][KSHARE];
-    tqc_read_key<D, KBITS, KSHARE>(key_tile + (16 * u + g) * KWORDS, j, share[0]);
-    tqc_read_key<D, KBITS, KSHARE>(key_tile + (16 * u + 8 + g) * KWORDS, j, share[1]);
-    int c[4] = {TQC_ZERO, TQC_ZERO, TQC_ZERO, TQC_ZERO};
+    const unsigned* row = key_tile + (16 * u + g) * KWORDS;
+    tqc_read_key<D, KBITS, KSHARE>(row, j, share[0]);
+    tqc_read_key<D, KBITS, KSHARE>(row + 8 * KWORDS, j, share[1]);
     #pragma unroll
     for (int k = 0; k < STEPS; k++) {
-      unsigned a[4];
-      tqc_expand<KBITS>(tqc_key_codes<D, KBITS>(share[0], k), key_table, a[0], a[2]);
-      tqc_expand<KBITS>(tqc_key_codes<D, KBITS>(share[1], k), key_table, a[1], a[3]);
-      tqc_score(c, a, queries[k]);
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; i++) {
-      const int h = 2 * u + i;
-      const int t = start + h * 8 + g;
-      const float scale = __shfl_sync(~0u, key_scale, h * 8 + g);
+      unsigned a[KTABLES][2];
+      unsigned b[KTABLES][2];
+      tqc_expand<KBITS>(tqc_key_codes<D, KBITS>(share[0], k), key_table, a);
+      tqc_expand<KBITS>(tqc_key_codes<D, KBITS>(share[1], k), key_table, b);
       #pragma unroll
-      for (int e = 0; e < 2; e++) {
-        float x = scale * fmaf(slope[e], tqc_float(c[2 * i + e]), base[e]);
-        if (CAPPED) {
-          x = factors[1] * LOG2E * tanhf(x / factors[1]);
-        }
-        bool seen = true;
-        const int row = row_tile * ROWS + 2 * j + e;
-        if (PADDED) {
-          seen = seen && t >= padding[batch];
-        }
-        if (MASK == 1) {
-          seen = seen && t <= place[0] + row % q_len;
-        }
-        if (MASK >= 2 && seen && t < tokens && 2 * j + e < ROWS && row < rows) {
-          const auto entry = mask[
-              batch * mask_strides[0] + (head * gqa + row / q_len) * mask_strides[1] +
-              (row % q_len) * mask_strides[2] + t * mask_strides[3]];
-          if (MASK == 2) {
-            seen = static_cast<float>(entry) != 0.0f;
-          } else {
-            x += LOG2E * static_cast<float>(entry);
-          }
-        }
-        s[h][e] = seen ? x : -INFINITY;
+      for (int t = 0; t < KTABLES; t++) {
+        tqc_score(c[u], a[t][0], b[t][0], a[t][1], b[t][1], queries[k], k + t ? c[u] : zeros);
       }
     }
   }
-  if (start + 32 > tokens) {
+  #pragma unroll
+  for (int i = 0; i < HELD; i++) {
     #pragma unroll
-    for (int h = 0; h < 4; h++) {
-      s[h][0] = start + h * 8 + g < tokens ? s[h][0] : -INFINITY;
-      s[h][1] = start + h * 8 + g < tokens ? s[h][1] : -INFINITY;
+    for (int e = 0; e < 2; e++) {
+      w[i][e] = tqc_float(PAIRED ? (j < 2 ? c[0][2 * i + e] : c[1][2 * i + e]) : c[i / 2][i % 2 * 2 + e]);
     }
   }
-
-  // Online softmax, and weights times value scales as bytes of the tile's largest.
-  float scales[4];
+  __syncwarp();  // the keys are read: the next ones travel
+  fetch_keys(chunk + WARPS);
+  float inverse[HELD];
   #pragma unroll
-  for (int h = 0; h < 4; h++) {
-    scales[h] = __shfl_sync(~0u, value_scale, h * 8 + g);
+  for (int i = 0; i < HELD; i++) {
+    const int t = start + 8 * i + first_token;
+    const float key_scale = tqc_scale(key_sides[i]);
+    const float value_scale = tqc_scale(value_sides[i]);
+    const float log_scale = tqc_log2(value_scale);
+    inverse[i] = tqc_inverse(value_scale);
+    #pragma unroll
+    for (int e = 0; e < 2; e++) {
+      float x = key_scale * (slope[e] * w[i][e]);
+      if (CAPPED) {
+        x = numbers[2] * LOG2E * tanhf(x / numbers[2]);
+      }
+      bool seen = true;
+      #if PADDED
+      seen = seen && t >= padding[batch];
+      #endif
+      #if MASK
+      const int row = row_tile * ROWS + two_rows + e;
+      #if MASK == 1
+      seen = seen && t <= place[0] + row % Q_LEN;
+      #else
+      if (seen && t < tokens && two_rows + e < ROWS && row < rows) {
+        const auto entry = mask[
+            batch * mask_strides[0] + (head * GQA + row / Q_LEN) * mask_strides[1] +
+            (row % Q_LEN) * mask_strides[2] + t * mask_strides[3]];
+        #if MASK == 2
+        seen = static_cast<float>(entry) != 0.0f;
+        #else
+        x += LOG2E * static_cast<float>(entry);
+        #endif
+      }
+      #endif
+      #endif
+      if (start < chunk * TOKENS || tokens < TOKENS) {
+        seen = seen && t >= chunk * TOKENS && t < tokens;
+      }
+      if (!FINISHED) {
+        seen_top[e] = fmaxf(seen_top[e], seen ? x : -INFINITY);
+      }
+      w[i][e] = seen ? x + log_scale : -INFINITY;
+    }
   }
-  float kept[2];
+  load_sides(chunk + WARPS);
+
+  // The largest weight of the step, and all of them as bytes of it.
+  float step_top[2];
+  #pragma unroll
+  for (int e = 0; e < 2; e++) {
+    float most = w[0][e];
+    #pragma unroll
+    for (int i = 1; i < HELD; i++) {
+      most = fmaxf(most, w[i][e]);
+    }
+    #pragma unroll
+    for (int o = PAIRED ? 2 : 4; o < 32; o *= 2) {
+      most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+    }
+    step_top[e] = most;
+  }
+  // Units may be exceeded by far: this is rarely needed again after the first step.
+  if (__any_sync(~0u, step_top[0] > top[0] + 16.0f || step_top[1] > top[1] + 16.0f)) {
+    float kept[2];
+    #pragma unroll
+    for (int e = 0; e < 2; e++) {
+      const float risen = fmaxf(top[e], step_top[e]);
+      kept[e] = tqc_exp2(top[e] - risen);
+      top[e] = risen;
+      l[e] *= kept[e];
+    }
+    const float mine = g < 4 ? kept[0] : kept[1];
+    #pragma unroll
+    for (int i = 0; i < 2 * GROUPS; i++) {
+      const float row_kept = __shfl_sync(~0u, mine, 4 * g + i);
+      #pragma unroll
+      for (int k = 0; k < 4 * PIECES; k++) {
+        acc[i / 2][k / 2][i % 2 * 2 + k % 2] *= row_kept;
+      }
+    }
+  }
   float unit[2];
   #pragma unroll
   for (int e = 0; e < 2; e++) {
-    float top = s[0][e];
-    #pragma unroll
-    for (int h = 1; h < 4; h++) {
-      top = fmaxf(top, s[h][e]);
-    }
-    #pragma unroll
-    for (int o = 4; o < 32; o *= 2) {
-      top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
-    }
-    top = fmaxf(m[e], top);
-    kept[e] = tqc_exp2(m[e] - top);
-    m[e] = top;
+    // Where nothing is seen, all weights are 0.
+    const float one = fmaxf(step_top[e], -1e30f) - 7.9943534368588579f;  // log2(255)
+    unit[e] = tqc_exp2(one - top[e]);
     float sum = 0.0f;
-    float most = 0.0f;
+    unsigned bytes[HELD];
     #pragma unroll
-    for (int h = 0; h < 4; h++) {
-      const float p = tqc_exp2(s[h][e] - top);
-      sum += p;
-      s[h][e] = p * scales[h];
-      most = fmaxf(most, s[h][e]);
+    for (int i = 0; i < HELD; i++) {
+      const float weight = tqc_exp2(w[i][e] - one);
+      sum = fmaf(weight, inverse[i], sum);
+      bytes[i] = __float_as_int(weight + TQC_LARGE);
     }
-    l[e] = l[e] * kept[e] + sum;
-    #pragma unroll
-    for (int o = 4; o < 32; o *= 2) {
-      most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+    // Byte u of word t: token 8 u + t.
+    unsigned* word = &weights[warp][(two_rows + e) * 8 + g];
+    const unsigned low = tqc_permute(bytes[0], bytes[1], 0x0040u);
+    if (PAIRED) {
+      reinterpret_cast<unsigned short*>(word)[j / 2] = (unsigned short)low;
+    } else {
+      *word = tqc_permute(low, tqc_permute(bytes[HELD - 2], bytes[HELD - 1], 0x0040u), 0x5410u);
     }
-    unit[e] = most * (1.0f / 255.0f);
-    const float inverse = most > 0.0f ? __fdividef(255.0f, most) : 0.0f;
-    unsigned char* row = reinterpret_cast<unsigned char*>(&weights[warp][(2 * j + e) * WEIGHTS]);
-    #pragma unroll
-    for (int h = 0; h < 4; h++) {
-      row[h * 8 + g] = (unsigned char)__float_as_int(fmaf(s[h][e], inverse, TQC_LARGE));
-    }
+    l[e] = fmaf(unit[e], sum, l[e]);
   }
+  tqc_wait<1>();
   __syncwarp();
-  const int source = g >> 1;
-  const float kept_a = __shfl_sync(~0u, kept[0], source);
-  const float kept_b = __shfl_sync(~0u, kept[1], source);
-  const float unit_a = __shfl_sync(~0u, unit[0], source);
-  const float unit_b = __shfl_sync(~0u, unit[1], source);
-  const float row_kept = g & 1 ? kept_b : kept_a;
-  const float row_unit = g & 1 ? unit_b : unit_a;
 
-  const unsigned a0 = weights[warp][g * WEIGHTS + j];
-  const unsigned a2 = weights[warp][g * WEIGHTS + 4 + j];
-  const unsigned total = __dp4a(a0, 0x01010101u, __dp4a(a2, 0x01010101u, 0u));
-  weight_sum = fmaf(row_unit, (float)total, weight_sum * row_kept);
-  const bool rose = __any_sync(~0u, row_kept != 1.0f);
-  // One half of the dimensions after the other: fewer registers, more warps.
+  // Weights times values. Four rows by the bytes of a word of levels are the 16 rows of a product, so
+  // that a word's four dimensions, of one token, are summed apart and nothing is transposed.
+  int sums[GROUPS][2 * PIECES][4];
+  unsigned held[GROUPS][4];
   #pragma unroll
-  for (int h = 0; h < HALVES; h++) {
-    int sums[8][2];
-    unsigned b[2][8];
+  for (int i = 0; i < 4 * GROUPS; i++) {
+    // As an operand has them: rows g and g + 8 of tokens j, then of tokens j + 4.
+    const int row = i / 4 * 4 + i % 2 * 2 + g / 4;
+    held[i / 4][i % 4] = weights[warp][row * 8 + i % 4 / 2 * 4 + j];
+  }
+  #pragma unroll
+  for (int u = 0; u < 4; u++) {
+    unsigned a[GROUPS][4];
     #pragma unroll
-    for (int half = 0; half < 2; half++) {
-      unsigned x[4];
+    for (int i = 0; i < 4 * GROUPS; i++) {
+      a[i / 4][i % 4] = tqc_permute(held[i / 4][i % 4], 0u, place_of[u]);
+    }
+    const unsigned* at = value_tile + 8 * u * VWORDS + value_word;
+    unsigned x[PIECES];
+    unsigned y[PIECES];
+    tqc_value_codes<D, VBITS>(at, g, x);
+    tqc_value_codes<D, VBITS>(at + 4 * VWORDS, g, y);
+    #pragma unroll
+    for (int k = 0; k < PIECES; k++) {
+      unsigned b0[VTABLES][2];
+      unsigned b1[VTABLES][2];
+      tqc_expand<VBITS>(x[k], value_table, b0);
+      tqc_expand<VBITS>(y[k], value_table, b1);
       #pragma unroll
-      for (int e = 0; e < 4; e++) {
-        x[e] = tqc_value_codes<D, VBITS>(value_tile + value_word[h] + (16 * half + e) * VWORDS, g, h);
+      for (int t = 0; t < 2 * VTABLES; t++) {
+        #pragma unroll
+        for (int q4 = 0; q4 < GROUPS; q4++) {
+          int* sum = sums[q4][2 * k + t % 2];
+          tqc_mix(sum, a[q4], b0[t / 2][t % 2], b1[t / 2][t % 2], u + t / 2 ? sum : zeros);
+        }
       }
-      tqc_transpose(x);
-      tqc_expand<VBITS>(x[0], value_table, b[half][0], b[half][2]);
-      tqc_expand<VBITS>(x[1], value_table, b[half][4], b[half][6]);
-      tqc_expand<VBITS>(x[2], value_table, b[half][1], b[half][3]);
-      tqc_expand<VBITS>(x[3], value_table, b[half][5], b[half][7]);
-    }
-    #pragma unroll
-    for (int i = 0; i < 8; i++) {
-      tqc_mix(sums[i], a0, a2, b[0][i], b[1][i]);
-    }
-    if (rose) {
-      #pragma unroll
-      for (int i = 0; i < 8; i++) {
-        acc[h][i][0] *= row_kept;
-        acc[h][i][1] *= row_kept;
-      }
-    }
-    #pragma unroll
-    for (int i = 0; i < 8; i++) {
-      acc[h][i][0] = fmaf(row_unit, tqc_float(sums[i][0]), acc[h][i][0]);
-      acc[h][i][1] = fmaf(row_unit, tqc_float(sums[i][1]), acc[h][i][1]);
     }
   }
-  __syncwarp();  // the tile and the weights are read
-  fetch(chunk + STAGES * WARPS, stage);
-  stage = stage + 1 == STAGES ? 0 : stage + 1;
+  const float mine = g < 4 ? unit[0] : unit[1];
+  #pragma unroll
+  for (int i = 0; i < 2 * GROUPS; i++) {
+    const float row_unit = __shfl_sync(~0u, mine, 4 * g + i);
+    #pragma unroll
+    for (int k = 0; k < 4 * PIECES; k++) {
+      float& out = acc[i / 2][k / 2][i % 2 * 2 + k % 2];
+      out = fmaf(row_unit, tqc_float(sums[i / 2][k / 2][i % 2 * 2 + k % 2]), out);
+    }
+  }
+  __syncwarp();  // the values and the weights are read
+  fetch_values(chunk + WARPS);
 }

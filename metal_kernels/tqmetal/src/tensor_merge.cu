@@ -4,55 +4,58 @@
 __syncthreads();
 float* outs = reinterpret_cast<float*>(space) + warp * ROWS * D;
 #pragma unroll
-for (int o = 4; o < 32; o *= 2) {
-  l[0] += __shfl_xor_sync(~0u, l[0], o);
-  l[1] += __shfl_xor_sync(~0u, l[1], o);
-}
-weight_sum += __shfl_xor_sync(~0u, weight_sum, 1);
-weight_sum += __shfl_xor_sync(~0u, weight_sum, 2);
-if (g == 0) {
-  maxima[warp][2 * j] = m[0];
-  maxima[warp][2 * j + 1] = m[1];
-  totals[warp][2 * j] = l[0];
-  totals[warp][2 * j + 1] = l[1];
-}
-if (g < ROWS) {
+for (int e = 0; e < 2; e++) {
   #pragma unroll
-  for (int h = 0; h < HALVES; h++) {
+  for (int o = PAIRED ? 2 : 4; o < 32; o *= 2) {
+    l[e] += __shfl_xor_sync(~0u, l[e], o);
+    seen_top[e] = fmaxf(seen_top[e], __shfl_xor_sync(~0u, seen_top[e], o));
+  }
+  if (g == 0 && (!PAIRED || j < 2)) {
+    tops[warp][two_rows + e] = top[e];
+    totals[warp][two_rows + e] = l[e];
+    scores[warp][two_rows + e] = seen_top[e];
+  }
+}
+#pragma unroll
+for (int i = 0; i < 2 * GROUPS; i++) {
+  const int r = 2 * i + g / 4;
+  if (r < ROWS) {
     #pragma unroll
-    for (int i = 0; i < 8; i++) {
-      #pragma unroll
-      for (int e = 0; e < 2; e++) {
-        outs[(g < ROWS ? g : 0) * D + tqc_value_dim<D, VBITS>(h, 2 * j + e, i)] =
-            fmaf(affine[2], acc[h][i][e], affine[3] * weight_sum);
-      }
+    for (int k = 0; k < 4 * PIECES; k++) {
+      const int d = tqc_value_dim<D, VBITS>(2 * j + k % 2, k / 4, k / 2 % 2 * 4 + g % 4);
+      outs[r * D + d] = numbers[1] * acc[i / 2][k / 2][i % 2 * 2 + k % 2];
     }
   }
 }
 __syncthreads();
 
 const long long unit_index = ((long long)batch * gridDim.y + head) * row_tiles + row_tile;
-for (int i = thread_id; i < ROWS * D; i += 32 * WARPS) {
-  const int r = i / D;
-  const int d = i % D;
-  float top = maxima[0][r];
+float4* ends = reinterpret_cast<float4*>(parts + (long long)gridDim.x * gridDim.y * gridDim.z * (ROWS * D));
+for (int i = thread_id; i < ROWS * D / 4; i += 32 * WARPS) {
+  const int r = i / (D / 4);
+  float most = tops[0][r];
   #pragma unroll
   for (int k = 1; k < WARPS; k++) {
-    top = fmaxf(top, maxima[k][r]);
+    most = fmaxf(most, tops[k][r]);
   }
-  float x = 0.0f;
+  float4 x = {0.0f, 0.0f, 0.0f, 0.0f};
   float sum = 0.0f;
+  float seen = -INFINITY;
   #pragma unroll
   for (int k = 0; k < WARPS; k++) {
-    const float factor = exp2f(maxima[k][r] - top);
-    x += factor * reinterpret_cast<float*>(space)[(k * ROWS + r) * D + d];
-    sum += factor * totals[k][r];
+    const float factor = exp2f(tops[k][r] - most);
+    const float4 y = reinterpret_cast<const float4*>(space)[k * (ROWS * D / 4) + i];
+    x.x = fmaf(factor, y.x, x.x);
+    x.y = fmaf(factor, y.y, x.y);
+    x.z = fmaf(factor, y.z, x.z);
+    x.w = fmaf(factor, y.w, x.w);
+    sum = fmaf(factor, totals[k][r], sum);
+    seen = fmaxf(seen, scores[k][r]);
   }
-  const long long slot = (unit_index * splits + split) * ROWS + r;
-  parts[slot * D + d] = x;
-  if (d == 0) {
-    parts_ml[2 * slot] = top;
-    parts_ml[2 * slot + 1] = sum;
+  const long long slot = (unit_index * splits + split) * ROWS;
+  reinterpret_cast<float4*>(parts + slot * D)[i] = x;
+  if (i % (D / 4) == 0) {
+    ends[slot + r] = make_float4(most, sum, seen, 0.0f);
   }
 }
 __threadfence();
@@ -67,23 +70,46 @@ if (thread_id == 0) {
 __syncthreads();
 if (is_last) {
   __threadfence();
-  for (int r = warp; r < ROWS; r += WARPS) {
-    constexpr int n = D / 32;
-    const int row = row_tile * ROWS + r;
-    float top = -1e30f;
-    for (int k = lane; k < splits; k += 32) {
-      top = fmaxf(top, __ldcg(&parts_ml[2 * ((unit_index * splits + k) * ROWS + r)]));
+  // HELPERS warps share a row's splits, or a warp takes several rows.
+  constexpr int n = D / 32;
+  constexpr int BATCH = 18;
+  const int helper = warp % HELPERS;
+  for (int r = warp / HELPERS; r < ROWS; r += WARPS / HELPERS) {
+    const long long slot = unit_index * splits * ROWS + r;
+    const tqc_chunk<n>* part = reinterpret_cast<const tqc_chunk<n>*>(parts + slot * D) + lane;
+    constexpr int next = ROWS * D / n;
+    // The first outputs travel while the shares are found.
+    tqc_chunk<n> held[BATCH];
+    #pragma unroll
+    for (int b = 0; b < BATCH; b++) {
+      const int k = helper + b * HELPERS;
+      if (k < splits) {
+        held[b] = tqc_load(part + k * next);
+      }
+    }
+    float most = -1e30f;
+    float seen = -INFINITY;
+    float4 end[4];
+    #pragma unroll
+    for (int i = 0; i < 4; i++) {
+      end[i] = make_float4(-1e30f, 0.0f, -INFINITY, 0.0f);
+      if (32 * i + lane < splits) {
+        end[i] = __ldcg(&ends[slot + (32 * i + lane) * ROWS]);
+      }
+      most = fmaxf(most, end[i].x);
+      seen = fmaxf(seen, end[i].z);
     }
     #pragma unroll
     for (int o = 1; o < 32; o *= 2) {
-      top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
+      most = fmaxf(most, __shfl_xor_sync(~0u, most, o));
+      seen = fmaxf(seen, __shfl_xor_sync(~0u, seen, o));
     }
     float sum = 0.0f;
-    for (int k = lane; k < splits; k += 32) {
-      const long long slot = (unit_index * splits + k) * ROWS + r;
-      const float share = exp2f(__ldcg(&parts_ml[2 * slot]) - top);
-      shares[r][k] = share;
-      sum += share * __ldcg(&parts_ml[2 * slot + 1]);
+    #pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const float share = exp2f(end[i].x - most);
+      shares[warp][32 * i + lane] = share;
+      sum = fmaf(share, end[i].y, sum);
     }
     #pragma unroll
     for (int o = 1; o < 32; o *= 2) {
@@ -95,28 +121,64 @@ if (is_last) {
     for (int i = 0; i < n; i++) {
       x[i] = 0.0f;
     }
-    #pragma unroll 16
-    for (int k = 0; k < splits; k++) {
-      const float* part = parts + ((unit_index * splits + k) * ROWS + r) * D + lane * n;
-      #pragma unroll
-      for (int i = 0; i < n; i += 2) {
-        const float2 pair = __ldcg(reinterpret_cast<const float2*>(part + i));
-        x[i] = fmaf(shares[r][k], pair.x, x[i]);
-        x[i + 1] = fmaf(shares[r][k], pair.y, x[i + 1]);
+    #pragma unroll
+    for (int b = 0; b < BATCH; b++) {
+      const int k = helper + b * HELPERS;
+      if (k < splits) {
+        #pragma unroll
+        for (int i = 0; i < n; i++) {
+          x[i] = fmaf(shares[warp][k], held[b].x[i], x[i]);
+        }
       }
     }
-    tq_hadamard<n, 32>(x, (uint)lane);
-    if (row < rows) {
-      const long long out = ((long long)batch * q_shape[1] + head * gqa + row / q_len) * q_len + row % q_len;
+    #pragma unroll 8
+    for (int k = helper + BATCH * HELPERS; k < splits; k += HELPERS) {
+      const tqc_chunk<n> y = tqc_load(part + k * next);
       #pragma unroll
       for (int i = 0; i < n; i++) {
-        o[out * D + lane * n + i] = x[i] * value_signs[lane * n + i];
+        x[i] = fmaf(shares[warp][k], y.x[i], x[i]);
+      }
+    }
+    if (HELPERS > 1) {
+      float* mine = reinterpret_cast<float*>(space) + warp * D + lane * n;
+      #pragma unroll
+      for (int i = 0; i < n; i++) {
+        mine[i] = x[i];
+      }
+      __syncthreads();  // every warp comes here once
+      #pragma unroll
+      for (int h = 1; h < HELPERS; h++) {
+        #pragma unroll
+        for (int i = 0; i < n; i++) {
+          x[i] += mine[h * D + i];  // where helper is 0
+        }
+      }
+      if (helper > 0) {
+        continue;
+      }
+    }
+    tqc_hadamard<n>(x, lane);
+    const int row = row_tile * ROWS + r;
+    if (row < rows) {
+      const long long at = ((long long)batch * gridDim.y * GQA + head * GQA + row / Q_LEN) * Q_LEN + row % Q_LEN;
+      #if FINISHED
+      const float factor = sum > 0.0f ? 1.0f / sum : 0.0f;
+      #pragma unroll
+      for (int i = 0; i < n; i++) {
+        tqc_write(out + at * D + lane * n + i, x[i] * value_signs[lane * n + i] * factor);
+      }
+      #else
+      // In units of the largest score.
+      const float factor = seen > -INFINITY ? exp2f(most - seen) : 0.0f;
+      #pragma unroll
+      for (int i = 0; i < n; i++) {
+        o[at * D + lane * n + i] = x[i] * value_signs[lane * n + i] * factor;
       }
       if (lane == 0) {
-        const bool seen = top > -1e29f;
-        m_out[out] = seen ? top * (1.0f / LOG2E) : -INFINITY;
-        l_out[out] = seen ? sum : 0.0f;
+        m_out[at] = seen * (1.0f / LOG2E);
+        l_out[at] = sum * factor;
       }
+      #endif
     }
   }
 }

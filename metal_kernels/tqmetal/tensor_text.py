@@ -1,0 +1,117 @@
+"""The text that MLX compiles of ``src/tensor*.cu``.
+
+MLX writes a kernel's head, and looks at the whole text at every call. So the text is a few lines
+that include the files; constants are part of it, where template arguments would have it built
+again each time.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+
+import mlx.core as mx
+from attrs import astuple, frozen
+
+from tqmetal.decode import CAUSAL, NO_MASK
+from tqmetal.kernels import read
+
+HEADER = "tensor.h"
+BODY = ("tensor.cu", "tensor_loop.cu", "tensor_merge.cu")
+"""Parts of one function, in order."""
+
+INPUTS = (
+    "q", "key_words", "key_scales", "value_words", "value_scales", "constants", "arrived",
+)  # fmt: skip
+MASKS = ("mask", "padding", "place")
+PLACED = (
+    "q_strides", "key_words_shape", "key_words_strides", "key_scales_strides",
+    "value_words_strides", "value_scales_strides",
+)  # fmt: skip
+"""Shapes and strides that the files use: MLX passes those whose name it finds in its text."""
+
+
+@frozen(cache_hash=True)
+class Variant:
+    """One program: the constants of ``src/tensor.cu``, and dtypes."""
+
+    dim: int
+    key_bits: int
+    value_bits: int
+    gqa: int
+    q_len: int
+    rows: int
+    warps: int
+    mask: int
+    padded: bool
+    capped: bool
+    finished: bool
+    q_dtype: mx.Dtype
+    out_dtype: mx.Dtype
+    mask_dtype: mx.Dtype
+
+    @property
+    def masks_read(self) -> tuple[bool, bool, bool]:
+        """Which of ``MASKS`` the kernel reads."""
+        return self.mask not in (NO_MASK, CAUSAL), self.padded, self.mask == CAUSAL
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Return the names of the inputs."""
+        return INPUTS + tuple(
+            name for name, used in zip(MASKS, self.masks_read, strict=True) if used
+        )
+
+    @property
+    def name(self) -> str:
+        """Return a name that no other program has: MLX keeps what it compiled by name."""
+        fields = (str(field).rpartition(".")[2] for field in astuple(self))
+        return f"tq_tensor_{'_'.join(fields)}_{_digest()}"
+
+    @property
+    def constants(self) -> str:
+        """Return the lines that precede the body."""
+        numbers = {
+            "D": self.dim, "KBITS": self.key_bits, "VBITS": self.value_bits, "GQA": self.gqa,
+            "Q_LEN": self.q_len, "ROWS": self.rows, "WARPS": self.warps,
+            "CAPPED": int(self.capped),
+        }  # fmt: skip
+        lines = [f"constexpr int {name} = {number};" for name, number in numbers.items()]
+        switches = {"MASK": self.mask, "PADDED": self.padded, "FINISHED": self.finished}
+        lines += [f"#define {name} {int(value)}" for name, value in switches.items()]
+        return "\n".join(lines)
+
+    @property
+    def bounds(self) -> str:
+        """Threads a block, and blocks that shall fit a multiprocessor: it limits the registers."""
+        return f"__launch_bounds__({32 * self.warps}, {2 if self.rows <= 4 else 1})"
+
+
+def kernel_text(variant: Variant) -> tuple[str, str, str]:
+    """Return name, header and body for ``mx.fast.cuda_kernel``.
+
+    The header gives the name, in the head that MLX writes, what MLX has no option for.
+    """
+    full = f"custom_kernel_{variant.name}"
+    header = f"#define {full} {variant.bounds} {full}\n{_include(HEADER)}"
+    placed = [*PLACED, *(["mask_strides"] if variant.masks_read[0] else [])]
+    body = "".join(map(_include, BODY))
+    return (
+        variant.name,
+        header,
+        f"// {' '.join(placed)}\n{variant.constants}\n{body}#undef {full}\n",
+    )
+
+
+def _include(name: str) -> str:
+    path = Path(str(files("tqmetal").joinpath("src", name))).resolve()
+    return f'#include "{path.as_posix()}"\n'
+
+
+@functools.cache
+def _digest() -> str:
+    """Return a digest of the files: what is compiled of other files has another name."""
+    text = "".join(map(read, (HEADER, *BODY)))
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
