@@ -2,9 +2,10 @@
 
 python benchmarks/gpu.py [--json out.json] [--quick] [--tune] [--no-checks]
 
-Right: variants of every kernel against the float64 formula. Fast: the parts of a step, each in a
-chain of 32 on distinct buffers in one ``mx.eval``, and with ``--tune`` tilings of the fused decode.
-`tqcore bench attention` times a whole step against other projects.
+Right: variants of every kernel against the float64 formula. Fast: a step as a model runs it and
+encoding (`gpu_steps.py`), the parts of a step, each in a chain of 32 on distinct buffers in one
+``mx.eval``, and with ``--tune`` tilings of the fused decode. `tqcore bench attention` times a step
+against other projects.
 """
 
 from __future__ import annotations
@@ -19,65 +20,26 @@ from typing import Any
 
 import mlx.core as mx
 from attrs import evolve
+from gpu_checks import verdicts
+from gpu_steps import (
+    CASES,
+    DIM,
+    KV_HEADS,
+    LAYERS,
+    Q_HEADS,
+    SCALE,
+    codecs_of,
+    encodings,
+    random_planes,
+    steps,
+)
 
 from tqcore.attention.mask import SegmentMask
-from tqcore.bench.options import asked
 from tqcore.cli._output import print_table
-from tqcore.codec import Codec, codec_for
 from tqcore.device import device_kind
-from tqcore.spec import ShapeCtx
-from tqmetal import checks, decode, score, tensor
-from tqmetal.kernels import Backend, kernel
+from tqmetal import checks, decode, score
+from tqmetal.kernels import Backend
 from tqmetal.tiling import FEWEST_TOKENS, splits, tiling
-
-LAYERS, KV_HEADS, Q_HEADS, DIM = 32, 8, 32, 128
-SCALE = DIM**-0.5
-CLOSE, BYTES, FLIPS = 2e-3, 0.05, 0.01
-
-
-def verdicts(backend: Backend, quick: bool) -> Iterator[tuple[str, str, float, bool]]:
-    """Yield kernel, variant, error and whether it will do."""
-    variants = [*checks.special(), *checks.covering()]
-    launches = decode.launches(backend)
-    for variant in variants[:6] if quick else variants:
-        yield run_check("decode", variant, CLOSE, lambda v: checks.decode_error(v, launches))
-    for variant in checks.of_bytes() if backend == "cuda" else ():
-        yield run_check("tensor", variant, BYTES, lambda v: checks.attend_error(v, tensor.attend))
-    for variant in variants[:2] if quick else variants[:6]:
-        yield run_check("score", variant, CLOSE, lambda v: checks.score_error(v, backend))
-        yield run_check("mix", variant, CLOSE, lambda v: checks.mix_error(v, backend))
-    encoder = kernel("encode", backend)
-    looked_up = [v for v in variants if not v.key.group and not v.value.group]
-    for variant in looked_up[:2] if quick else looked_up[:8]:
-        yield run_check("encode", variant, FLIPS, lambda v: checks.encode_flips(v, encoder))
-
-
-def run_check(
-    name: str, variant: checks.Variant, most: float, error_of: Callable[[checks.Variant], float]
-) -> tuple[str, str, float, bool]:
-    """Return one verdict; a kernel that does not compile is a wrong one."""
-    try:
-        error = error_of(variant)
-    except Exception as problem:  # the device's compiler and driver raise what they like
-        return name, f"{variant.name}: {problem}", float("inf"), False
-    return name, variant.name, error, error <= most
-
-
-def codecs_of(text: str) -> tuple[Codec, Codec]:
-    """Return the codecs of keys and values that ``SCHEME@BITS`` resolves to."""
-    spec = asked(text).choice.resolve(ShapeCtx(0, 1, KV_HEADS, DIM, DIM))
-    return codec_for(spec.key, DIM), codec_for(spec.value, DIM)
-
-
-def random_planes(codec: Codec, lead: tuple[int, int, int]) -> list[mx.array]:
-    """Return encoded random vectors: one batch of rows, repeated."""
-    few = codec.encode(mx.random.normal((1, 1, 1024, codec.dim)))
-    planes = []
-    for plane in few:
-        times = -(-lead[2] // plane.shape[2])
-        tiled = mx.tile(plane, (lead[0], lead[1], times, *[1] * (plane.ndim - 3)))
-        planes.append(mx.contiguous(tiled[:, :, : lead[2]]))
-    return planes
 
 
 def step(layers: list[Callable[[mx.array], mx.array]], q: mx.array) -> mx.array:
@@ -207,9 +169,24 @@ def main() -> None:
     print(found["device"], "mlx", found["mlx"])
 
     if not args.no_checks:
-        found["checks"] = list(verdicts(backend, args.quick))
+        found["checks"] = verdicts(backend, args.quick)
         print_checks(found["checks"])
+    found["steps"] = list(steps(((1, 4096), (1, 65536)) if args.quick else CASES))
+    print_table(
+        tuple(found["steps"][0]),
+        [
+            tuple(f"{value:g}" if value % 1 == 0 else f"{value:.1f}" for value in row.values())
+            for row in found["steps"]
+        ],
+        "attention of a step, us a layer",
+    )
     size = 16384 if args.quick else 65536
+    found["encode"] = list(encodings(size))
+    print_table(
+        ("scheme", "ms"),
+        [(name, f"{ms:.2f}") for name, ms in found["encode"]],
+        f"encode, keys and values, {size} tokens of {KV_HEADS} heads",
+    )
     found["kernels"] = list(parts_of_a_step(backend, size))
     print_us("kernel", found["kernels"], f"turboquant@4, {size} tokens")
     for tokens in (4096, 131072) if args.tune else ():

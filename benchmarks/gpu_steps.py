@@ -1,0 +1,125 @@
+"""A step's attention as a model runs it on a GPU, and encoding; `gpu.py` prints them.
+
+A step is a chain of 32 layers on distinct buffers in one evaluation, each layer's output the next
+one's query, the step's output the next step's. Ten steps are evaluated one after the other, as
+decoding does. They are recorded before: what is timed is MLX's evaluation and the GPU. Single
+evaluations take longer a layer: after a pause MLX is slow for a hundred kernels, whose ever.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import mlx.core as mx
+
+from tqcore.bench.clock import Work, take_turns
+from tqcore.bench.options import asked
+from tqcore.cache import QuantizedKVCache
+from tqcore.cache.encode import encode_pair
+from tqcore.codec import Codec, codec_for
+from tqcore.spec import ShapeCtx
+
+LAYERS, KV_HEADS, Q_HEADS, DIM = 32, 8, 32, 128
+SCALE = DIM**-0.5
+SCHEMES = ("turboquant@4", "turboquant@3.5")
+CASES = (
+    (1, 1024), (1, 4096), (1, 16384), (1, 32768), (1, 65536), (1, 131072), (8, 4096), (8, 32768),
+)  # fmt: skip
+"""Batch and tokens."""
+
+STEPS, REPEATS = 10, 9
+
+Attend = Callable[[mx.array], mx.array]
+
+
+def codecs_of(text: str) -> tuple[Codec, Codec]:
+    """Return the codecs of keys and values that ``SCHEME@BITS`` resolves to."""
+    spec = asked(text).choice.resolve(ShapeCtx(0, 1, KV_HEADS, DIM, DIM))
+    return codec_for(spec.key, DIM), codec_for(spec.value, DIM)
+
+
+def random_planes(codec: Codec, lead: tuple[int, int, int]) -> list[mx.array]:
+    """Return encoded random vectors: one batch of rows, repeated."""
+    few = codec.encode(mx.random.normal((1, 1, 1024, codec.dim)))
+    planes = []
+    for plane in few:
+        times = -(-lead[2] // plane.shape[2])
+        tiled = mx.tile(plane, (lead[0], lead[1], times, *[1] * (plane.ndim - 3)))
+        planes.append(mx.contiguous(tiled[:, :, : lead[2]]))
+    return planes
+
+
+def steps(cases: tuple[tuple[int, int], ...] = CASES) -> Iterator[dict[str, float]]:
+    """Yield batch, tokens, and microseconds a layer of MLX's attention and of each scheme."""
+    for batch, tokens in cases:
+        lead = (batch, KV_HEADS, tokens)
+        queries = mx.random.normal((batch, Q_HEADS, 1, DIM)).astype(mx.float16)
+        contenders = {"fp16": [_dense(lead) for _ in range(LAYERS)]}
+        for text in SCHEMES:
+            contenders[text] = [_quantized(text, lead) for _ in range(LAYERS)]
+        mx.eval(queries)
+        found = {name: 1e6 * seconds for name, seconds in _seconds(contenders, queries).items()}
+        yield {"batch": batch, "tokens": tokens, **found}
+        del contenders
+        mx.clear_cache()
+
+
+def _seconds(contenders: dict[str, list[Attend]], queries: mx.array) -> dict[str, float]:
+    """Return seconds a layer, the median over turns; one more warms up."""
+    taken: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(REPEATS + 1):
+        for name, layers in contenders.items():
+            outputs = []
+            x = queries
+            for _ in range(STEPS):
+                for attend in layers:
+                    x = attend(x)
+                outputs.append(x)
+            start = time.perf_counter()
+            for output in outputs:
+                mx.async_eval(output)
+            mx.eval(x)
+            if turn:
+                taken[name].append((time.perf_counter() - start) / (STEPS * LAYERS))
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def _dense(lead: tuple[int, int, int]) -> Attend:
+    k, v = (mx.random.normal((*lead, DIM)).astype(mx.float16) for _ in "kv")
+    mx.eval(k, v)
+    return lambda q: mx.fast.scaled_dot_product_attention(q, k, v, scale=SCALE)
+
+
+def _quantized(text: str, lead: tuple[int, int, int]) -> Attend:
+    cache = QuantizedKVCache(asked(text).choice)
+    cache.update_and_fetch(*[mx.zeros((*lead[:2], 1, DIM), mx.float16) for _ in "kv"])
+    tokens = cache.tokens
+    assert tokens is not None
+    for store, codec in zip(tokens.packed, tokens.codecs, strict=True):
+        store.restore(random_planes(codec, lead))
+    mx.eval(cache.state)
+    return lambda q: cache.attend(q, scale=SCALE)
+
+
+def encodings(tokens: int) -> Iterator[tuple[str, float]]:
+    """Yield milliseconds to encode ``tokens`` keys and values of every head, by each way."""
+    pair = [mx.random.normal((1, KV_HEADS, tokens, DIM)).astype(mx.float16) for _ in "kv"]
+    mx.eval(pair)
+    for text in SCHEMES:
+        codecs = codecs_of(text)
+        ways: dict[str, Callable[[], object]] = {
+            text: lambda codecs=codecs: encode_pair(*pair, codecs),
+            f"{text}, without a kernel": lambda codecs=codecs: [
+                codec.encode(x) for codec, x in zip(codecs, pair, strict=True)
+            ],
+        }
+        works = {
+            (name, times): Work(lambda run=run, times=times: [run() for _ in range(times)], True)
+            for name, run in ways.items()
+            for times in (1, 3)
+        }
+        taken = take_turns(works, REPEATS)
+        for name in ways:
+            yield name, 1e3 * (taken[name, 3] - taken[name, 1]).seconds / 2
