@@ -19,6 +19,7 @@ from tqcore import registry as registries
 from tqcore import select as selection
 from tqcore.doctor.calls import calls
 from tqcore.doctor.check import check_attend
+from tqcore.doctor.report import ask
 from tqcore.doctor.sample import sample_of
 from tqcore.doctor.times import ratios
 from tqcore.errors import ShapeError
@@ -116,6 +117,15 @@ def broken(widths, options, ctx):
 
 def picky(widths, options, ctx):
     raise ShapeError("it stores head_dim 7")
+
+
+def test_shares_of_the_calls_are_all_of_them(known):
+    kernels = [PortableKernel()]
+    whole = ask(kernels, known, lambda *what: None)
+    shares = [ask(kernels, known, lambda *what: None, first, 2) for first in range(2)]
+    asked = [[verdict[:3] for verdict in found.verdicts] for found in (whole, *shares)]
+    assert sorted(asked[0]) == sorted(asked[1] + asked[2])
+    assert all(asked)
 
 
 def test_a_kernel_that_rounds_says_how_much(known):
