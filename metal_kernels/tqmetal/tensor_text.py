@@ -18,7 +18,7 @@ from attrs import astuple, frozen
 from tqmetal.decode import CAUSAL, NO_MASK
 from tqmetal.kernels import read
 
-HEADER = "tensor.h"
+HEADERS = ("tensor.h", "tensor_rows.h")
 BODY = ("tensor.cu", "tensor_loop.cu", "tensor_merge.cu")
 """Parts of one function, in order."""
 
@@ -95,7 +95,8 @@ def kernel_text(variant: Variant) -> tuple[str, str, str]:
     The header gives the name, in the head that MLX writes, what MLX has no option for.
     """
     full = f"custom_kernel_{variant.name}"
-    header = f"#define {full} {variant.bounds} {full}\n{_include(HEADER)}"
+    headers = "".join(map(_include, HEADERS))
+    header = f"#define {full} {variant.bounds} {full}\n{headers}"
     placed = [*PLACED, *(["mask_strides"] if variant.masks_read[0] else [])]
     body = "".join(map(_include, BODY))
     return (
@@ -113,5 +114,5 @@ def _include(name: str) -> str:
 @functools.cache
 def _digest() -> str:
     """Return a digest of the files: what is compiled of other files has another name."""
-    text = "".join(map(read, (HEADER, *BODY)))
+    text = "".join(map(read, (*HEADERS, *BODY)))
     return hashlib.sha256(text.encode()).hexdigest()[:8]
