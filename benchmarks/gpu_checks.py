@@ -7,59 +7,61 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 
-from tqmetal import checks, decode, tensor
+from tqmetal import checks, decode, tensor, variants
 from tqmetal.kernels import Backend, kernel
+from tqmetal.variants import Variant
 
 CLOSE, BYTES, FLIPS = 2e-3, 0.05, 0.01
 
 
-def all_checks(backend: Backend, quick: bool) -> list[tuple[str, checks.Variant, str, float]]:
+def all_checks(backend: Backend, quick: bool) -> list[tuple[str, Variant, str, float]]:
     """Return kernel, variant, the function of this module that tells its error, and the limit."""
-    variants = [*checks.special(), *checks.covering()]
-    asked = [("decode", v, "decode_error", CLOSE) for v in (variants[:6] if quick else variants)]
-    for variant in checks.of_bytes() if backend == "cuda" else ():
+    plain = [*variants.special(), *variants.covering()]
+    fused = [*plain, *variants.of_kinds()]
+    asked = [("decode", v, "decode_error", CLOSE) for v in (plain[:6] if quick else fused)]
+    for variant in variants.of_bytes() if backend == "cuda" else ():
         asked.append(("tensor", variant, "tensor_error", BYTES))
         asked.append(("tensor, finished", variant, "finished_error", BYTES))
-    for variant in variants[:2] if quick else variants[:6]:
+    for variant in plain[:2] if quick else plain[:6]:
         asked.append(("score", variant, "score_error", CLOSE))
         asked.append(("mix", variant, "mix_error", CLOSE))
-    looked_up = [v for v in variants if not v.key.group and not v.value.group]
+    looked_up = [v for v in plain if not v.key.group and not v.value.group]
     asked += [("encode", v, "flips", FLIPS) for v in (looked_up[:2] if quick else looked_up[:8])]
     return asked
 
 
-def decode_error(variant: checks.Variant, backend: Backend) -> float:
+def decode_error(variant: Variant, backend: Backend) -> float:
     """Return the error of the fused decode."""
     return checks.decode_error(variant, decode.launches(backend))
 
 
-def tensor_error(variant: checks.Variant, backend: Backend) -> float:
+def tensor_error(variant: Variant, backend: Backend) -> float:
     """Return the error of (o, m, l) by tensor cores."""
     return checks.attend_error(variant, tensor.attend)
 
 
-def finished_error(variant: checks.Variant, backend: Backend) -> float:
+def finished_error(variant: Variant, backend: Backend) -> float:
     """Return the error of the output by tensor cores."""
     return checks.attend_error(variant, tensor.attend_finished)
 
 
-def score_error(variant: checks.Variant, backend: Backend) -> float:
+def score_error(variant: Variant, backend: Backend) -> float:
     """Return the error of logits."""
     return checks.score_error(variant, backend)
 
 
-def mix_error(variant: checks.Variant, backend: Backend) -> float:
+def mix_error(variant: Variant, backend: Backend) -> float:
     """Return the error of weighted sums."""
     return checks.mix_error(variant, backend)
 
 
-def flips(variant: checks.Variant, backend: Backend) -> float:
+def flips(variant: Variant, backend: Backend) -> float:
     """Return the share of words and scales that are encoded otherwise."""
     return checks.encode_flips(variant, kernel("encode", backend))
 
 
 def verdict(
-    backend: Backend, check: tuple[str, checks.Variant, str, float]
+    backend: Backend, check: tuple[str, Variant, str, float]
 ) -> tuple[str, str, float, bool]:
     """Return kernel, variant, error and whether it will do; what does not compile is wrong."""
     name, variant, function, most = check
