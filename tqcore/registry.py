@@ -14,11 +14,12 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 import pluggy
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from tqcore import hookspecs
+from tqcore.api import check_api, deprecations, newer_hint
 from tqcore.errors import DuplicateNameError, PluginError, TqcoreError, UnknownNameError, suggest
-from tqcore.spec import API_VERSION, KINDS, Component, Kind, SchemeInfo
+from tqcore.spec import KINDS, Component, Kind, SchemeInfo
 
 DISABLE_VARIABLE = "TQCORE_DISABLE_PLUGINS"
 """Comma-separated entry-point or distribution names that are not loaded."""
@@ -26,7 +27,16 @@ DISABLE_VARIABLE = "TQCORE_DISABLE_PLUGINS"
 
 @frozen
 class Plugin:
-    """An installed plugin: its entry point's name and the distribution it came from."""
+    """An installed plugin: its entry point's name and the distribution it came from.
+
+    Args:
+        name: of the entry point.
+        package, version: the distribution.
+        module: what the entry point names.
+        error: why it could not be loaded, if so.
+        disabled: it was not to be loaded.
+        deprecated: what it implements that will go.
+    """
 
     name: str
     package: str
@@ -34,6 +44,7 @@ class Plugin:
     module: str
     error: str | None = None
     disabled: bool = False
+    deprecated: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -81,20 +92,29 @@ class Registry:
         """Plugins that could not be loaded, and why."""
         return {plugin.name: plugin.error for plugin in self.plugins if plugin.error}
 
-    def register(self, plugin: object, name: str, package: str = "this process") -> None:
+    def register(self, plugin: object, name: str, package: str = "this process") -> tuple[str, ...]:
         """Register a plugin object or module directly, as its entry point would be.
+
+        Returns:
+            What it implements that is deprecated; each is warned of as well.
 
         Raises:
             DuplicateNameError: a name it declares is taken.
-            PluginError: it implements an unknown hook or declares something unusable.
+            PluginError: it implements an unknown hook, declares something unusable, or ``name``
+                is registered already.
         """
-        self._manager.register(plugin, name=name)
+        if self._manager.has_plugin(name):
+            raise PluginError(f"a plugin {name!r} is registered already: choose another name")
         try:
+            self._manager.register(plugin, name=name)
             self._check(plugin, name)
+            warned = deprecations(plugin, hookspecs)
             self._collect(plugin, package, name)
         except Exception:
-            self._manager.unregister(name=name)
+            if self._manager.has_plugin(name):
+                self._manager.unregister(name=name)
             raise
+        return tuple(warned)
 
     def names(self, kind: Kind, backend: str = "mlx") -> list[str]:
         """Return the sorted names of the components of one kind."""
@@ -174,25 +194,27 @@ class Registry:
         version = point.dist.version if point.dist else ""
         found = Plugin(point.name, package, version, point.value)
         if self._disabled & {point.name, package}:
-            self.plugins.append(Plugin(point.name, package, version, point.value, disabled=True))
+            self.plugins.append(evolve(found, disabled=True))
             return
         try:
-            self.register(point.load(), found.key, f"{package} {version}".strip())
+            warned = self.register(point.load(), found.key, f"{package} {version}".strip())
+            found = evolve(found, deprecated=warned)
         except (Exception, SystemExit) as error:  # a stranger's module may raise anything
             if isinstance(error, DuplicateNameError):
                 self._conflicts |= {each.key: each for each in (error, *error.others)}
-            reason = f"{type(error).__name__}: {error}"
-            found = Plugin(point.name, package, version, point.value, error=reason)
+            hint = newer_hint(error) if isinstance(error, Exception) else ""
+            found = evolve(found, error=f"{type(error).__name__}: {error}{hint}")
         self.plugins.append(found)
 
     def _check(self, plugin: object, name: str) -> None:
         hooks = [hook for hook in vars(hookspecs) if hook.startswith("tqcore_")]
         for found in dir(plugin):
-            if found.startswith("tqcore_") and found not in hooks:
+            if found.startswith("tqcore_") and found not in hooks and not _optional(plugin, found):
                 close = suggest(found, hooks)
                 hint = f"did you mean {close!r}? " if close else ""
                 raise PluginError(
-                    f"plugin {name!r}: unknown hook {found!r}; {hint}hooks: {', '.join(hooks)}"
+                    f"plugin {name!r}: unknown hook {found!r}; {hint}hooks: {', '.join(hooks)}; "
+                    "a hook of a newer tqcore is marked @hookimpl(optionalhook=True)"
                 )
         try:
             self._manager.check_pending()
@@ -207,14 +229,14 @@ class Registry:
             for item in _call(plugin, f"tqcore_{kind}s", Component):
                 if item.kind != kind:
                     raise PluginError(f"{item.name!r} is a {item.kind}, returned as a {kind}")
-                _check_api(item)
                 key = (item.kind, item.name, item.backend)
-                what = f"{kind} {item.name!r}"
+                what = f"{kind.replace('_', ' ')} {item.name!r}"
+                check_api(what, item.api, package)
                 duplicates += _duplicates(what, key, package, self._components, components)
                 components[key] = _Entry(item, package, name)
         for item in _call(plugin, "tqcore_schemes", SchemeInfo):
-            _check_api(item)
             what = f"scheme {item.name!r}"
+            check_api(what, item.api, package)
             duplicates += _duplicates(what, item.name, package, self._schemes, schemes)
             schemes[item.name] = _Entry(item, package, name)
         if duplicates:
@@ -233,12 +255,10 @@ def _call(plugin: object, hook: str, expected: type[Any]) -> list[Any]:
     return items
 
 
-def _check_api(item: Component | SchemeInfo) -> None:
-    if not 1 <= item.api <= API_VERSION:
-        raise PluginError(
-            f"{item.name!r} was written for plugin API {item.api}, this tqcore speaks "
-            f"1 to {API_VERSION}: upgrade tqcore, or the plugin"
-        )
+def _optional(plugin: object, hook: str) -> bool:
+    """Say whether a plugin marks a hook as one that this tqcore may not have."""
+    marker = getattr(getattr(plugin, hook, None), "tqcore_impl", None)
+    return bool(marker and marker["optionalhook"])
 
 
 def _duplicates(

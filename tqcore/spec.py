@@ -14,12 +14,10 @@ from typing import Any, Literal
 from attrs import asdict, field, frozen
 from attrs import validators as v
 
+from tqcore.api import UNDECLARED_API
 from tqcore.errors import OptionError, PluginError, TqcoreError, WidthError, suggest
 from tqcore.layers import all_widths, layer_widths, parse_fits, skipped
 from tqcore.widths import Side, Widths
-
-API_VERSION = 1
-"""Version of the hook and interface contract. Plugins declare the one they were written for."""
 
 Kind = Literal["rotation", "codebook", "packer", "score_kernel"]
 KINDS: tuple[Kind, ...] = ("rotation", "codebook", "packer", "score_kernel")
@@ -79,7 +77,7 @@ class Component:
         target: ``"pkg.mod:Class"``, imported when first built.
         backend: ``mlx``, or ``numpy`` for the float64 oracle beside it.
         summary: one line for ``tqcore plugins``.
-        api: the API version it was written for.
+        api: the API version it was written for (``tqcore.api``).
     """
 
     kind: Kind = field(validator=v.in_(KINDS))
@@ -87,7 +85,7 @@ class Component:
     target: str = field(validator=_target)
     backend: str = field(default="mlx", validator=v.in_(("mlx", "numpy")))
     summary: str = ""
-    api: int = API_VERSION
+    api: int = UNDECLARED_API
 
     def load(self) -> Any:
         """Import the target.
@@ -267,7 +265,7 @@ class SchemeInfo:
         widths: the widths it can store, when not every one in the range.
         skip: default of the common ``skip`` option.
         summary: one line for ``tqcore schemes``.
-        api: the API version it was written for.
+        api: the API version it was written for (``tqcore.api``).
     """
 
     name: str = field(validator=_name)
@@ -278,7 +276,7 @@ class SchemeInfo:
     widths: tuple[float, ...] = field(default=(), converter=_tuple)
     skip: str = "none"
     summary: str = ""
-    api: int = API_VERSION
+    api: int = UNDECLARED_API
 
     def all_options(self) -> dict[str, Option]:
         """Return every option the scheme takes, its own and the common ones."""

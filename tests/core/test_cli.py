@@ -182,6 +182,7 @@ def test_plugins_as_json(known, capsys):
         "module": "good_module",
         "status": "loaded",
         "error": None,
+        "deprecated": [],
         "provides": {"rotations": ["spin", "spin (numpy)"], "schemes": ["mine"]},
     }
     assert broken["status"] == "failed"

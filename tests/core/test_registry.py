@@ -164,13 +164,6 @@ def test_a_disabled_plugin_is_not_even_imported():
     assert known.plugins[0].disabled
 
 
-@pytest.mark.parametrize("api", [0, 2, 99])
-def test_an_unknown_api_version_is_refused_with_what_is_spoken(api):
-    known = Registry(points(Point("new", plugin(schemes=[scheme("n", api=api)]))), ())
-    assert f"plugin API {api}" in known.failures["new"]
-    assert "1 to 1" in known.failures["new"]
-
-
 @pytest.mark.parametrize(
     ("hooks", "reason"),
     [

@@ -49,6 +49,7 @@ def describe(known: Registry) -> list[dict[str, Any]]:
             "module": plugin.module,
             "status": "disabled" if plugin.disabled else "failed" if plugin.error else "loaded",
             "error": plugin.error,
+            "deprecated": list(plugin.deprecated),
             "provides": _names(known.provided_by(plugin)),
         }
         for plugin in known.plugins
@@ -72,7 +73,5 @@ def _status(plugin: dict[str, Any]) -> str:
     if plugin["status"] == "failed":
         return f"FAILED: {plugin['error']}"
     provided = plugin["provides"].items()
-    return (
-        "\n".join(f"{what.replace('_', ' ')}: {', '.join(names)}" for what, names in provided)
-        or "nothing"
-    )
+    lines = [f"{what.replace('_', ' ')}: {', '.join(names)}" for what, names in provided]
+    return "\n".join([*(lines or ["nothing"]), *plugin["deprecated"]])
