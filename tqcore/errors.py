@@ -50,6 +50,10 @@ class PluginError(TqcoreError, ValueError):
     """A plugin declares something that the registry cannot accept."""
 
 
+class SpecError(TqcoreError, ValueError):
+    """A stored description of a codec or scheme that is none."""
+
+
 class OptionError(TqcoreError, ValueError):
     """A scheme option that is unknown, malformed or out of range."""
 

@@ -8,30 +8,21 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from attrs import asdict, field, frozen
 from attrs import validators as v
 
+from tqcore import fields
 from tqcore.api import UNDECLARED_API
-from tqcore.errors import OptionError, PluginError, TqcoreError, WidthError, suggest
+from tqcore.errors import OptionError, PluginError, SpecError, TqcoreError, WidthError, suggest
 from tqcore.layers import all_widths, layer_widths, parse_fits, skipped
 from tqcore.widths import Side, Widths
 
 Kind = Literal["rotation", "codebook", "packer", "score_kernel"]
 KINDS: tuple[Kind, ...] = ("rotation", "codebook", "packer", "score_kernel")
-
-_name = v.matches_re(r"[a-z0-9][a-z0-9._-]*")
-_target = v.matches_re(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-
-
-def _tuple(values: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(values)
-
-
-def _freeze(value: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted(dict(value).items()))
 
 
 def import_target(target: str) -> Any:
@@ -54,9 +45,9 @@ _ITEMSIZE = {"uint8": 1, "uint16": 2, "uint32": 4, "float16": 2, "float32": 4}
 class PlaneSpec:
     """One array that a codec stores: ``[B, H, T, *shape]`` of ``dtype``."""
 
-    name: str = field(validator=_name)
+    name: str = field(validator=fields.name)
     dtype: str = field(validator=v.in_(_ITEMSIZE))
-    shape: tuple[int, ...] = field(default=(), converter=_tuple)
+    shape: tuple[int, ...] = field(default=(), converter=fields.as_tuple)
 
     @property
     def nbytes(self) -> int:
@@ -81,8 +72,8 @@ class Component:
     """
 
     kind: Kind = field(validator=v.in_(KINDS))
-    name: str = field(validator=_name)
-    target: str = field(validator=_target)
+    name: str = field(validator=fields.name)
+    target: str = field(validator=fields.target)
     backend: str = field(default="mlx", validator=v.in_(("mlx", "numpy")))
     summary: str = ""
     api: int = UNDECLARED_API
@@ -100,11 +91,11 @@ class Component:
 class Option:
     """A declared scheme option: ``name=value`` in a scheme string."""
 
-    name: str = field(validator=_name)
+    name: str = field(validator=fields.name)
     type: Literal["int", "float", "str", "bool"]
     default: int | float | str | bool
     help: str = ""
-    choices: tuple[str | int, ...] = field(default=(), converter=_tuple)
+    choices: tuple[str | int, ...] = field(default=(), converter=fields.as_tuple)
 
     def parse(self, text: object) -> int | float | str | bool:
         """Convert ``text`` to the option's type.
@@ -114,12 +105,11 @@ class Option:
         """
         try:
             value: int | float | str | bool = _PARSERS[self.type](text)
-        except (TypeError, ValueError):
-            raise OptionError(f"option {self.name}={text!s}: expected {self.type}") from None
+        except (TypeError, ValueError, OverflowError):
+            raise OptionError(f"option {self.name}={text!s:.80}: expected {self.type}") from None
         if self.choices and value not in self.choices:
-            raise OptionError(
-                f"option {self.name}={text!s}: expected one of {', '.join(map(str, self.choices))}"
-            )
+            listed = ", ".join(map(str, self.choices))
+            raise OptionError(f"option {self.name}={text!s:.80}: expected one of {listed}")
         return value
 
 
@@ -131,7 +121,14 @@ def _parse_bool(text: object) -> bool:
     return table[lowered]
 
 
-_PARSERS: dict[str, Any] = {"int": int, "float": float, "str": str, "bool": _parse_bool}
+def _parse_float(text: Any) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+_PARSERS: dict[str, Any] = {"int": int, "float": _parse_float, "str": str, "bool": _parse_bool}
 
 
 @frozen
@@ -158,14 +155,14 @@ class CodecSpec:
         params: further arguments of the parts, by name.
     """
 
-    rotation: str
-    codebook: str
-    packer: str
+    rotation: str = field(validator=fields.text)
+    codebook: str = field(validator=fields.text)
+    packer: str = field(validator=fields.text)
     bits: float = field(converter=float, validator=[v.ge(1), v.le(8)])
-    seed: int = 0
-    scale: str = "unbiased"
-    centre: str = "none"
-    params: tuple[tuple[str, Any], ...] = field(default=(), converter=_freeze)
+    seed: int = field(default=0, validator=fields.whole)
+    scale: str = field(default="unbiased", validator=fields.text)
+    centre: str = field(default="none", validator=fields.text)
+    params: tuple[tuple[str, Any], ...] = field(default=(), converter=fields.as_scalars)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
@@ -173,8 +170,12 @@ class CodecSpec:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CodecSpec:
-        """Rebuild a spec from ``to_dict``; unknown keys are errors."""
-        return cls(**dict(data))
+        """Rebuild a spec from ``to_dict``.
+
+        Raises:
+            SpecError: unknown or missing keys, or values that are none.
+        """
+        return fields.read(cls, data)
 
 
 @frozen
@@ -193,18 +194,23 @@ class PolicySpec:
         start: tokens a sequence must hold before anything is quantized.
     """
 
-    skip: str = "none"
-    layers: str = "none"
-    fits: str = "any"
-    sinks: int = field(default=0, validator=v.ge(0))
-    window: int = field(default=0, validator=v.ge(0))
-    rotating: int = field(default=512, validator=v.ge(0))
-    arrays: str = "packed"
-    start: int = field(default=0, validator=v.ge(0))
+    skip: str = field(default="none", validator=fields.text)
+    layers: str = field(default="none", validator=fields.text)
+    fits: str = field(default="any", validator=fields.text)
+    sinks: int = field(default=0, validator=fields.count)
+    window: int = field(default=0, validator=fields.count)
+    rotating: int = field(default=512, validator=fields.count)
+    arrays: str = field(default="packed", validator=fields.text)
+    start: int = field(default=0, validator=fields.count)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dict."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PolicySpec:
+        """Rebuild a policy from ``to_dict``; raises as ``CodecSpec.from_dict``."""
+        return fields.read(cls, data)
 
 
 @frozen
@@ -225,12 +231,11 @@ class SchemeSpec:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> SchemeSpec:
-        """Rebuild a spec from ``to_dict``."""
-        return cls(
-            CodecSpec.from_dict(data["key"]),
-            CodecSpec.from_dict(data["value"]),
-            PolicySpec(**data["policy"]),
-        )
+        """Rebuild a spec from ``to_dict``; raises as ``CodecSpec.from_dict``."""
+        kinds = {"key": CodecSpec, "value": CodecSpec, "policy": PolicySpec}
+        if not isinstance(data, Mapping) or set(data) != set(kinds):
+            raise SpecError(f"no SchemeSpec: expected key, value and policy, not {data!r:.80}")
+        return cls(**{side: fields.read(kind, data[side]) for side, kind in kinds.items()})
 
 
 POLICY_OPTIONS = (
@@ -268,12 +273,12 @@ class SchemeInfo:
         api: the API version it was written for (``tqcore.api``).
     """
 
-    name: str = field(validator=_name)
-    target: str = field(validator=_target)
-    options: tuple[Option, ...] = field(default=(), converter=_tuple)
+    name: str = field(validator=fields.name)
+    target: str = field(validator=fields.target)
+    options: tuple[Option, ...] = field(default=(), converter=fields.as_tuple)
     bits_range: tuple[float, float] = (1.0, 8.0)
     default_bits: float = 4.0
-    widths: tuple[float, ...] = field(default=(), converter=_tuple)
+    widths: tuple[float, ...] = field(default=(), converter=fields.as_tuple)
     skip: str = "none"
     summary: str = ""
     api: int = UNDECLARED_API

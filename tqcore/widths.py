@@ -27,8 +27,8 @@ def _finite(bits: float | None) -> float | None:
         raise WidthError(f"a width is a number of bits, not {bits!r}")
     try:
         value = float(bits)
-    except (TypeError, ValueError):
-        raise WidthError(f"a width is a number of bits, not {bits!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise WidthError(f"a width is a number of bits, not {bits!r:.80}") from None
     if not math.isfinite(value) or not 1 <= value <= 8:
         raise WidthError(f"{value:g} bits a value: widths are 1 to 8")
     return value

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.helpers import scheme
-from tqcore.errors import OptionError, PluginError, WidthError
+from tqcore.errors import OptionError, PluginError, SpecError, WidthError
 from tqcore.spec import (
     CodecSpec,
     Component,
@@ -38,7 +38,7 @@ CODECS = st.builds(
     params=st.dictionaries(NAMES, VALUES, max_size=3),
 )
 SCHEMES = st.builds(
-    SchemeSpec, CODECS, CODECS, st.builds(PolicySpec, st.text(max_size=9), st.integers(0, 9))
+    SchemeSpec, CODECS, CODECS, st.builds(PolicySpec, st.text(max_size=9), sinks=st.integers(0, 9))
 )
 
 
@@ -63,9 +63,33 @@ def test_json_is_canonical():
     assert " " not in to_json(one)
 
 
-def test_unknown_keys_are_errors():
-    with pytest.raises(TypeError, match="surprise"):
-        CodecSpec.from_dict({**CodecSpec("r", "c", "p", 4).to_dict(), "surprise": 1})
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"surprise": 1}, "surprise"),
+        ({"rotation": None}, "'rotation' must be a string: None"),
+        ({"seed": 1.5}, "'seed' must be a whole number"),
+        ({"seed": True}, "'seed' must be a whole number"),
+        ({"bits": float("nan")}, "bits"),
+        ({"bits": 10**400}, "too large"),
+        ({"params": {"a": [1]}}, "params hold strings and numbers"),
+        ({"params": 3}, "not iterable"),
+    ],
+)
+def test_a_stored_codec_that_is_none_is_refused(change, message):
+    with pytest.raises(SpecError, match=message):
+        CodecSpec.from_dict({**CodecSpec("r", "c", "p", 4).to_dict(), **change})
+
+
+@pytest.mark.parametrize("data", [None, 3, [], {}, {"key": 1, "value": 2, "policy": 3}])
+def test_a_stored_scheme_that_is_none_is_refused(data):
+    with pytest.raises(SpecError, match=r"no (SchemeSpec|CodecSpec)"):
+        SchemeSpec.from_dict(data)
+
+
+def test_a_stored_policy_that_is_none_is_refused():
+    with pytest.raises(SpecError, match="'sinks' must be a whole number, 0 or more: -1"):
+        PolicySpec.from_dict({"sinks": -1})
 
 
 def test_descriptions_are_frozen():

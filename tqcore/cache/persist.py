@@ -23,7 +23,7 @@ from safetensors.numpy import save_file
 import tqcore
 from tqcore.cache.rotating import RotatingQuantizedKVCache
 from tqcore.cache.single import QuantizedKVCache
-from tqcore.cache.state import describe, is_rotating
+from tqcore.cache.state import UNREADABLE, describe, is_rotating
 from tqcore.errors import StateError
 
 FORMAT = 1
@@ -80,15 +80,15 @@ def load_caches(path: str | Path, host: str = "core") -> tuple[list[Any], dict[s
         StateError: not such a file, of another format, incomplete or changed, or written by a
             scheme that this installation does not have or reads differently.
     """
-    record, arrays = _read(Path(path))
-    caches = [_restore(layer, item, arrays) for layer, item in enumerate(record["layers"])]
+    layers, metadata, arrays = _read(Path(path))
+    caches = [_restore(layer, item, arrays) for layer, item in enumerate(layers)]
     if host != "core":
         from tqcore.adapters import get_host
 
         found = get_host(host)
         found.wiring.acquire(found.name)
-        return found.converter(None).convert(list(caches)), record["metadata"]
-    return caches, record["metadata"]
+        return found.converter(None).convert(list(caches)), metadata
+    return caches, metadata
 
 
 def _store(layer: int, cache: Any, arrays: Arrays) -> dict[str, Any]:
@@ -129,31 +129,43 @@ def _restore(layer: int, item: Any, arrays: Arrays) -> QuantizedKVCache:
         return kind.from_state(state, item["meta"])
     except StateError as error:
         raise StateError(f"layer {layer}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise StateError(f"layer {layer}: the record is incomplete ({error!r})") from None
+    except UNREADABLE as error:
+        raise StateError(f"layer {layer}: the record is incomplete ({error!r:.200})") from None
 
 
-def _read(path: Path) -> tuple[dict[str, Any], Arrays]:
+def _read(path: Path) -> tuple[list[Any], dict[str, str], Arrays]:
+    """Return the layers' descriptions, the caller's metadata, and every array of a file."""
     try:
         with safe_open(path, framework="np") as file:
             found: dict[str, str] = file.metadata() or {}
             record: dict[str, Any] = json.loads(found[KEY])
             if record["format"] != FORMAT:
-                raise StateError(f"{path}: format {record['format']!r}, this tqcore reads {FORMAT}")
+                raise StateError(
+                    f"{path}: format {record['format']!r:.80}, this tqcore reads {FORMAT}"
+                )
+            layers: list[Any] = record["layers"]
+            metadata: dict[str, str] = record["metadata"]
             digests: dict[str, str] = record["digests"]
+            for part, kind in ((layers, list), (metadata, dict), (digests, dict)):
+                if not isinstance(part, kind):
+                    raise TypeError(f"expected a {kind.__name__}, found {part!r:.80}")
             if set(file.keys()) != set(digests):
                 raise StateError(f"{path}: its arrays are not those of its record")
             arrays = {name: file.get_tensor(name) for name in digests}
+    except StateError:
+        raise
     except FileNotFoundError:
         raise StateError(f"{path}: no such file") from None
     except SafetensorError as error:
-        raise StateError(f"{path}: not a whole safetensors file ({error})") from None
-    except (KeyError, TypeError, ValueError) as error:
-        raise StateError(f"{path}: not a prompt cache of tqcore ({error!r})") from None
+        raise StateError(f"{path}: not a whole safetensors file ({error!s:.200})") from None
+    except OSError as error:
+        raise StateError(f"{path}: cannot be read ({error})") from None
+    except UNREADABLE as error:
+        raise StateError(f"{path}: not a prompt cache of tqcore ({error!r:.200})") from None
     changed = sorted(name for name, array in arrays.items() if _digest(array) != digests[name])
     if changed:
         raise StateError(f"{path}: the data was changed after it was written ({changed[0]})")
-    return record, arrays
+    return layers, metadata, arrays
 
 
 def _digest(array: NDArray[Any]) -> str:

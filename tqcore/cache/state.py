@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of this text; a change that old readers misread raises it."""
 
-LARGEST_DIM = 2**16
-"""A head dimension beyond this is no cache but a mistake, and would take long to refuse."""
+LARGEST_DIM = 2048
+"""A head dimension beyond this is no cache but a mistake: a file must not make us build a dense
+rotation of it, which takes seconds and hundreds of megabytes from 4096 on."""
+
+UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError,
+              RecursionError)  # fmt: skip
+"""What Python raises over JSON that is not what it should be."""
 
 DTYPES = {"float16": mx.float16, "bfloat16": mx.bfloat16, "float32": mx.float32}
 
@@ -67,10 +72,10 @@ def restore(cache: TokenCache, state: Any, text: str) -> None:
         data = json.loads(text)
         if data["format"] != FORMAT:
             raise StateError(
-                f"saved cache has format {data['format']!r}, this tqcore reads {FORMAT}"
+                f"saved cache has format {data['format']!r:.80}, this tqcore reads {FORMAT}"
             )
         bits, key_bits, value_bits = data["bits"]
-        layer, n_layers = data["layer"]
+        layer, n_layers = _whole(data["layer"])
         choice = choose(data["scheme"], bits, key_bits, value_bits, data["start"])
         cache.setup(choice, layer, n_layers, data["left_dense"])
         cache.take_window_state(data.get("rotating"))
@@ -81,14 +86,23 @@ def restore(cache: TokenCache, state: Any, text: str) -> None:
         raise
     except TqcoreError as error:
         raise StateError(f"saved cache: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StateError(f"saved cache: unreadable description ({error!r})") from None
+    except UNREADABLE as error:
+        raise StateError(f"saved cache: unreadable description ({error!r:.200})") from None
+
+
+def _whole(values: list[Any]) -> list[int]:
+    """Return the whole numbers from 0 that ``values`` must be."""
+    if not all(isinstance(x, int) and not isinstance(x, bool) and x >= 0 for x in values):
+        raise ValueError(f"expected whole numbers, found {values!r:.80}")
+    return values
 
 
 def _restore_tokens(cache: TokenCache, state: Any, data: dict[str, Any]) -> None:
-    (batch, heads), (key_dim, value_dim) = data["heads"], data["dims"]
-    if not all(isinstance(d, int) and 0 < d <= LARGEST_DIM for d in (key_dim, value_dim)):
-        raise StateError(f"saved cache: head dimensions {key_dim!r}, {value_dim!r}")
+    (batch, heads), (key_dim, value_dim) = _whole(data["heads"]), _whole(data["dims"])
+    if not all(0 < dim <= LARGEST_DIM for dim in (key_dim, value_dim)):
+        raise StateError(
+            f"saved cache: head dimensions {key_dim} and {value_dim}, expected 1 to {LARGEST_DIM}"
+        )
     tokens = cache.build(batch, heads, key_dim, value_dim, DTYPES[data["dtype"]])
     for codec, spec, layout in zip(tokens.codecs, data["codecs"], data["layouts"], strict=True):
         if codec.spec != CodecSpec.from_dict(spec) or codec.layout != layout:
