@@ -170,7 +170,12 @@ class Attending:
     def _check_queries(self, queries: mx.array, sinks: mx.array | None) -> None:
         batch, heads, dim = self.geometry("key")
         shape = tuple(queries.shape)
-        if len(shape) != 4 or shape[0] != batch or shape[1] % heads or shape[3] != dim:
+        if (
+            len(shape) != 4
+            or (shape[0], shape[3]) != (batch, dim)
+            or shape[1] % heads
+            or not shape[1]
+        ):
             raise ShapeError(f"queries {shape}: expected [{batch}, multiple of {heads}, L, {dim}]")
         if sinks is not None and tuple(sinks.shape) != (shape[1],):
             raise ShapeError(f"sink logits {tuple(sinks.shape)}: expected [{shape[1]}]")

@@ -328,6 +328,8 @@ class TokenCache(Attending):
                 f"keys {tuple(keys.shape)} and values {tuple(values.shape)}: "
                 "expected [B, H, T, D], equal but for D"
             )
+        if 0 in keys.shape[:2]:
+            raise ShapeError(f"keys {tuple(keys.shape)}: expected at least one row and one head")
         if keys.dtype not in _FLOATS or values.dtype not in _FLOATS:
             raise ShapeError(f"keys are {keys.dtype}, values {values.dtype}: expected floats")
         if self.tokens is None:

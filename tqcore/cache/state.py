@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Version of this text; a change that old readers misread raises it."""
 
-LARGEST_DIM = 2048
-"""A head dimension beyond this is no cache but a mistake: a file must not make us build a dense
-rotation of it, which takes seconds and hundreds of megabytes from 4096 on."""
+LARGEST_DIM = 2**16
+"""A head dimension beyond this is no cache but a mistake, and would take long to refuse."""
 
 UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError,
               RecursionError)  # fmt: skip

@@ -20,7 +20,7 @@ class OrthogonalRotation:
         seed: of the matrix.
 
     Raises:
-        ShapeError: ``dim`` is not positive.
+        ShapeError: ``dim`` is not positive, or larger than a dense matrix should be.
     """
 
     def __init__(self, dim: int, seed: int, params: Mapping[str, Any] | None = None) -> None:

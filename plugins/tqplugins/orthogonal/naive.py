@@ -15,7 +15,7 @@ class NaiveOrthogonalRotation:
     """``x -> Q x`` with a Haar-distributed ``Q``; ``params`` is not used.
 
     Raises:
-        ShapeError: ``dim`` is not positive.
+        ShapeError: ``dim`` is not positive, or larger than a dense matrix should be.
     """
 
     def __init__(self, dim: int, seed: int, params: Mapping[str, Any] | None = None) -> None:
