@@ -8,6 +8,8 @@ import pytest
 from tqcore.bench import generate
 from tqcore.bench.decode import decode
 from tqcore.bench.model import load_model
+from tqcore.demo.errors import DemoError
+from tqcore.measure.errors import MeasureError
 from tqcore.measure.forward import prefill
 from tqcore.measure.greedy import generate as greedy
 from tqcore.measure.progress import silent
@@ -78,3 +80,12 @@ def test_a_model_that_is_nowhere(capsys):
 
     assert cli.main(["bench", "generate", "no-such-folder"]) == 2
     assert "model no-such-folder: no model directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["lm", "vlm"])
+def test_a_model_that_is_nowhere_is_named_with_what_the_host_said(host, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(DemoError, match=f"'nobody/nothing': no folder.*mlx-{host} could not"):
+        load_model("nobody/nothing", host, silent())
+    with pytest.raises(MeasureError, match="no/such/folder"):
+        load_model("no/such/folder", host, silent())

@@ -188,3 +188,19 @@ def test_an_installed_plugin_of_strangers_is_examined_with_all_schemes(tmp_path)
     report = json.loads(done.stdout)
     assert report["failed"] == sorted(REASONS)
     assert {p["package"]: p["status"] for p in report["plugins"]}["planted"] == "loaded"
+
+
+def test_times_are_shown_as_a_table(capsys):
+    row = {
+        "scheme": "turboquant@4",
+        "tokens": 4096,
+        "kernel": "cpu",
+        "faster": 9.5,
+        "dtype": "float32",
+    }
+    from tqcore.cli.doctor import show
+
+    show({"machine": {"mlx": "1"}, "plugins": [], "kernels": [], "failed": [], "times": [row]})
+    out = capsys.readouterr().out
+    for text in ("faster than MLX", "turboquant@4", "4096", "9.50x", "nothing failed"):
+        assert text in out
