@@ -132,6 +132,7 @@ def test_what_cannot_be_written_is_named(tmp_path):
 
 @pytest.mark.parametrize("host", ["lm", "vlm"])
 def test_loaded_for_a_host_with_its_dense_layers(tmp_path, host):
+    pytest.importorskip(f"mlx_{host}")
     caches = tqcore.make_caches("turboquant", 4, 4, host=host)
     for cache in caches:
         cache.update_and_fetch(*(mx.random.normal((1, 2, 20, 64)) for _ in "kv"))
