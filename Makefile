@@ -6,7 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-fast lint format docs docs-serve bench bench-gpu kernels-full fuzz soak coverage
+.PHONY: help demo test test-fast lint format docs docs-serve bench bench-gpu kernels-full fuzz soak coverage \
+	test-floors test-floors-core test-floors-hosts mutation release-check
 
 help:
 	@echo "make demo       compare caches on a small real model"
@@ -19,6 +20,9 @@ help:
 	@echo "make bench      distortion over theory; attention, encoding and a model timed here"
 	@echo "make bench-gpu  check every GPU kernel on this machine's GPU, and time each"
 	@echo "make coverage   every test with the lines of tqcore counted, subprocesses too; 95 % must run"
+	@echo "make test-floors  the quick tests with the oldest dependencies, without hosts and with them"
+	@echo "make mutation   small changes to the codec core, which the tests must notice (hours)"
+	@echo "make release-check  build, check what is in the wheel, install it alone, run a real model"
 	@echo "make fuzz       damaged files, strings and numbers, 200 times what the tests try"
 	@echo "make soak       an hour of operations on caches, memory watched; MINUTES=10 for less"
 	@echo "make kernels-full  every kernel, width, head_dim and dtype on the Metal emulator; goes on where it ended"
@@ -65,6 +69,28 @@ coverage: $(STAMP)
 	$(BIN)/coverage run -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+# An environment of its own each; tests/floors/*.txt name every version.
+WITHOUT_HOSTS := attention cache contract core doctor fuzz golden kernels measure msl properties soak
+
+test-floors: test-floors-core test-floors-hosts
+
+test-floors-core:
+	$(PYTHON) -m venv .venv-floors-core
+	.venv-floors-core/bin/pip install --quiet --constraint tests/floors/core.txt --editable ".[cpu,fast,report,msl,testing]"
+	.venv-floors-core/bin/python -m pytest -m "not slow" $(addprefix tests/,$(WITHOUT_HOSTS))
+
+test-floors-hosts:
+	$(PYTHON) -m venv .venv-floors-hosts
+	.venv-floors-hosts/bin/pip install --quiet --constraint tests/floors/hosts.txt --editable ".[all]" "build>=1.2" "hatchling>=1.27"
+	.venv-floors-hosts/bin/python -m pytest -m "not slow"
+
+mutation: $(STAMP)
+	$(BIN)/pip install --quiet "cosmic-ray>=8.4"
+	PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m tests.mutation
+
+release-check: $(STAMP)
+	$(BIN)/python -m tests.packaging.release
 
 FUZZ ?= 200
 fuzz: $(STAMP)

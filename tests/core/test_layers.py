@@ -43,7 +43,7 @@ def test_another_word_is_refused(skip):
 
 
 def test_ranges_name_layers_inclusive_and_the_last_wins():
-    text = "0-3:k8v4, 5:k2.5v3,3-4:k4v4"
+    text = "0-3:k8v4, 5-5:k2.5v3,3-4:k4v4"
     assert [layer_widths(text, layer) for layer in range(7)] == [
         (8, 4), (8, 4), (8, 4), (4, 4), (4, 4), (2.5, 3), None,
     ]  # fmt: skip

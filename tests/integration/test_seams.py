@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.helpers import adapter
 from tqcore.adapters import seams
+from tqcore.adapters.seams import Versions
 from tqcore.errors import HostError
 
+ROOT = Path(__file__).parents[2]
 HOSTS = [("vlm", "mlx-vlm", "mlx_vlm"), ("lm", "mlx-lm", "mlx_lm")]
 
 
@@ -46,7 +50,44 @@ def test_a_function_that_lost_a_parameter_is_named(
 
 def test_a_missing_host_says_what_to_install() -> None:
     with pytest.raises(HostError, match=r'pip install "tqcore\[vlm\]"'):
-        seams.check((), "mlx-vlm-that-nobody-has", "vlm", "1.0")
+        seams.check((), "mlx-vlm-that-nobody-has", "vlm", Versions("1.0", "1.0"))
+
+
+@pytest.mark.parametrize(
+    ("version", "how"),
+    [
+        ("1.2", None),
+        ("1.2.0", None),
+        ("1.4.1", None),
+        ("1.4.1.0", None),
+        ("1.4.1.0.3", "newer"),
+        ("1.10", "newer"),
+        ("1.4.2.dev1+local", "newer"),
+        ("2", "newer"),
+        ("1.1.99", "older"),
+        ("0.9rc1", "older"),
+    ],
+)
+def test_a_version_that_nobody_tried_gets_one_notice(version, how, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(seams, "installed", lambda distribution: version)
+    tested = Versions("1.2", "1.4.1")
+    for _ in range(3):
+        seams.check((), f"host-{version}", "vlm", tested)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == (how is not None)
+    for message in said:
+        assert f"host-{version} {version} is {how} than what this tqcore was tested with" in message
+        assert "(1.2 to 1.4.1)" in message
+        assert f"pip install host-{version}==1.4.1" in message
+
+
+@pytest.mark.parametrize(("host", "distribution", "package"), HOSTS)
+def test_the_oldest_version_is_the_declared_floor(host, distribution, package) -> None:
+    table = importlib.import_module(f"tqcore.adapters.{package}._seams")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert extras[host] == [f"{distribution}>={table.TESTED.oldest}"]
 
 
 def _names(table: Any) -> list[str]:

@@ -26,7 +26,7 @@ class Host:
     Args:
         name: its distribution.
         extra: the extra of tqcore that installs it.
-        tested: the version that the seams were written against.
+        tested: the versions that the seams were tried with.
         seams: every name of it that is touched.
         base: the module that defines its attention functions.
         types: its cache classes, and ours for it.
@@ -39,7 +39,7 @@ class Host:
 
     name: str
     extra: str
-    tested: str
+    tested: seams.Versions
     seams: tuple[seams.Seam, ...]
     base: str
     types: CacheTypes

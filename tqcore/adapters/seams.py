@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import logging
+import re
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -12,6 +14,31 @@ from typing import Any
 from attrs import frozen
 
 from tqcore.errors import HostError
+
+logger = logging.getLogger(__name__)
+
+
+@frozen
+class Versions:
+    """The versions of a host that the tests have run with; between them is taken as tested."""
+
+    oldest: str
+    newest: str
+
+    def __str__(self) -> str:
+        return self.newest if self.oldest == self.newest else f"{self.oldest} to {self.newest}"
+
+    def outside(self, version: str) -> str | None:
+        """Return ``older`` or ``newer`` for a version that is, else None."""
+        release = _release(version)
+        if release < _release(self.oldest):
+            return "older"
+        return "newer" if release > _release(self.newest) else None
+
+
+def _release(version: str) -> tuple[int, ...]:
+    match = re.match(r"\d+(\.\d+)*?(?=(\.0+)*(?!\.?\d))", version)  # 1.2 is 1.2.0
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 @frozen
@@ -67,14 +94,14 @@ def installed(distribution: str) -> str | None:
         return None
 
 
-def check(seams: Iterable[Seam], distribution: str, extra: str, tested: str) -> None:
-    """Check every seam of a host.
+def check(seams: Iterable[Seam], distribution: str, extra: str, tested: Versions) -> None:
+    """Check every seam of a host; log once if its version is not one that was tested.
 
     Args:
         seams: the table.
         distribution: the host's name on the package index.
         extra: the extra of tqcore that installs it.
-        tested: the host version that the table was written against.
+        tested: the host versions that the table was tried with.
 
     Raises:
         HostError: the host is not installed, or names every seam that moved.
@@ -88,4 +115,15 @@ def check(seams: Iterable[Seam], distribution: str, extra: str, tested: str) -> 
         raise HostError(
             f"{distribution} {found} does not fit this tqcore: {listed}. "
             f"It works with {distribution} {tested}: upgrade tqcore, or install that version"
+        )
+    _notice(distribution, found, tested)
+
+
+@functools.cache
+def _notice(distribution: str, found: str, tested: Versions) -> None:
+    if how := tested.outside(found):
+        logger.warning(
+            "%s %s is %s than what this tqcore was tested with (%s). Every name that it needs is "
+            "there; should an answer look wrong, try: pip install %s==%s",
+            *(distribution, found, how, tested, distribution, tested.newest),
         )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tqcore.adapters.seams import Seam
+from tqcore.adapters.seams import Seam, Versions
 
-TESTED = "0.32.2"
-"""The mlx-lm version that this table was written against."""
+TESTED = Versions("0.32.2", "0.32.2")
+"""The mlx-lm versions that this table was tried with; the oldest is the declared floor."""
 
 FLAGS = ("kv_bits", "quantized_kv_start", "prompt_cache")
 

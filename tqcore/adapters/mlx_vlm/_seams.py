@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tqcore.adapters.seams import Seam
+from tqcore.adapters.seams import Seam, Versions
 
-TESTED = "0.7.10"
-"""The mlx-vlm version that this table was written against."""
+TESTED = Versions("0.7.10", "0.7.10")
+"""The mlx-vlm versions that this table was tried with; the oldest is the declared floor."""
 
 FLAGS = ("kv_bits", "kv_quant_scheme", "quantized_kv_start", "prompt_cache", "max_kv_size")
 
