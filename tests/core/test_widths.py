@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tqcore.errors import WidthError
-from tqcore.widths import Widths, runs, spread
+from tqcore.spec import SchemeInfo
+from tqcore.widths import Widths, runs, spread, widths_of
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,18 @@ def test_runs_of_a_whole_width_are_one():
     assert runs(4, 128) == ((128, 4),)
     assert runs(3.5, 128) == ((64, 4), (64, 3))
     assert runs(8, 7) == ((7, 8),)
+
+
+@pytest.mark.parametrize(
+    ("range_", "declared", "expected"),
+    [
+        ((1, 8), (), (1, 2, 2.5, 3, 4, 5, 6, 7, 8)),
+        ((2, 5), (), (2, 2.5, 3, 4, 5)),
+        ((2.5, 4), (), (2.5, 3, 4)),
+        ((3, 3), (), (3,)),
+        ((1, 8), (4, 2), (4, 2)),
+    ],
+)
+def test_the_widths_to_try_are_the_declared_or_those_in_range(range_, declared, expected):
+    info = SchemeInfo("x", "a:b", bits_range=range_, widths=declared)
+    assert widths_of(info) == expected

@@ -14,7 +14,7 @@ from tqcore.registry import Registry
 from tqcore.report.corpus import Corpus
 from tqcore.schemestring import choose
 from tqcore.select import KernelRequest, SideSpec, kernel_for
-from tqcore.spec import SchemeInfo
+from tqcore.spec import CodecSpec, SchemeInfo
 
 PAGE = (ROOT / "docs/errors.md").read_text()
 SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
@@ -84,6 +84,9 @@ RAISED = {
     "UnknownNameError": lambda: choose("turbquant"),
     "DuplicateNameError": duplicate,
     "PluginError": lambda: Registry([]).register(declares(tqcore_rotation=list), "three"),
+    "SpecError": lambda: CodecSpec.from_dict(
+        {"rotation": None, "codebook": "c", "packer": "p", "bits": 4}
+    ),
     "OptionError": lambda: choose("turboquant:seed=x"),
     "PlanError": lambda: choose("@nowhere.toml"),
     "WidthError": lambda: choose("uniform", 4.2),
