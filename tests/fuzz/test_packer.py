@@ -41,7 +41,8 @@ def test_any_words_unpack_to_codes_that_fit_and_pack_to_the_same_bits(runs, seed
     np.testing.assert_array_equal(codes, naive.unpack((words,)))
     first = 0
     for count, width in runs:
-        assert (codes[..., first : first + count] < 2**width).all()
+        # as a Python number: numpy 2.0 to 2.2 crash on uint32 arrays compared with 2**32
+        assert int(codes[..., first : first + count].max(initial=0)) < 2**width
         first += count
     (again,) = device.pack(mx.array(codes))
     np.testing.assert_array_equal(np.array(again), naive.pack(codes)[0])

@@ -107,3 +107,23 @@ def test_wrong_arrays_are_refused():
         RawPacker(((4, 8),))
     with pytest.raises(ShapeError, match="at least one word"):
         RawPacker(())
+
+
+@pytest.mark.parametrize("kind", [BitPacker, NaiveBitPacker])
+def test_the_widths_are_one_to_eight_sixteen_and_thirty_two(kind):
+    packed = []
+    for width in range(-1, 40):
+        try:
+            kind(((3, width),))
+        except WidthError:
+            continue
+        packed.append(width)
+    assert packed == [1, 2, 3, 4, 5, 6, 7, 8, 16, 32]
+
+
+@pytest.mark.parametrize("kind", [BitPacker, NaiveBitPacker])
+def test_a_run_of_no_codes_is_left_out(kind):
+    codes = np.array([[1, 0, 3]], np.uint32)
+    given = mx.array(codes) if kind is BitPacker else codes
+    runs = ((0, 5), (3, 2), (0, 8))
+    assert np.array_equal(kind(runs).pack(given)[0], kind(((3, 2),)).pack(given)[0])

@@ -131,3 +131,19 @@ def test_encoding_again_hardly_drifts(bits, dim):
         assert moved <= 0.002
         assert drift < 1e-4
     assert again("norm")[1] > 2e-4
+
+
+@pytest.mark.parametrize("xp", [np, mx], ids=["numpy", "mlx"])
+def test_half_of_the_smallest_and_less_is_zero(xp):
+    half = np.float32(ufloat16.SMALLEST / 2)
+    scales = [
+        0.0,
+        half * 0.7,
+        np.nextafter(half, 0),
+        half,
+        np.nextafter(half, 1),
+        half * 1.5,
+        half * 2,
+    ]
+    codes = ufloat16.encode(xp, xp.array(np.array(scales, np.float32)))
+    assert np.array(codes).tolist() == [0, 0, 0, 0, 1, 1, 1]
