@@ -205,3 +205,8 @@ def test_a_misspelt_kernel_is_refused_when_a_scheme_is_chosen(monkeypatch):
         choose("turboquant")
     monkeypatch.setenv("TQCORE_KERNEL", "portable")
     assert choose("turboquant").info.name == "turboquant"
+
+
+def test_without_more_words_everything_is_quantized_from_the_first_token(known):
+    choice = choose("turbo", known=known)
+    assert (choice.start, choice.policy.start, choice.widths.bits) == (0, 0, 3.5)

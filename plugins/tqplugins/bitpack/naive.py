@@ -26,7 +26,8 @@ class NaiveBitPacker:
         words = np.zeros((*codes.shape[:-1], self._stream.words), dtype=np.uint32)
         for i, bit, p in self._places():
             word, place = divmod(p, 32)
-            words[..., word] |= (codes[..., i].astype(np.uint32) >> bit & 1) << place
+            piece = (codes[..., i] >> bit & 1) << place
+            words[..., word] |= np.asarray(piece, np.uint32)  # numpy 1 widens single numbers
         return (words,)
 
     def unpack(self, planes: Sequence[NDArray[Any]]) -> NDArray[np.uint32]:
@@ -35,7 +36,7 @@ class NaiveBitPacker:
         codes = np.zeros((*words.shape[:-1], self._stream.n), dtype=np.uint32)
         for i, bit, p in self._places():
             word, place = divmod(p, 32)
-            codes[..., i] |= (words[..., word] >> place & 1) << bit
+            codes[..., i] |= np.asarray((words[..., word] >> place & 1) << bit, np.uint32)
         return codes
 
     def _places(self) -> Iterable[tuple[int, int, int]]:
