@@ -44,14 +44,12 @@ exclude-operators = {left_out}
 def sample(session: Path, most: int, seed: int) -> None:
     """Leave at most so many mutations in a session."""
     with sqlite3.connect(session) as data:
-        skipped = "SELECT job_id FROM work_results"
-        jobs = [
-            row[0]
-            for row in data.execute(
-                f"SELECT job_id FROM work_items WHERE job_id NOT IN ({skipped})"
-            )
-        ]
-        drawn = set(random.Random(seed).sample(sorted(jobs), min(most, len(jobs))))
+        # by what they change: the ids are drawn anew each time
+        order = "operator_name, operator_args, occurrence"
+        done = "SELECT job_id FROM work_results"
+        query = f"SELECT job_id FROM mutation_specs WHERE job_id NOT IN ({done}) ORDER BY {order}"
+        jobs = [row[0] for row in data.execute(query)]
+        drawn = set(random.Random(seed).sample(jobs, min(most, len(jobs))))
         for job in set(jobs) - drawn:
             data.execute("DELETE FROM mutation_specs WHERE job_id = ?", (job,))
             data.execute("DELETE FROM work_items WHERE job_id = ?", (job,))

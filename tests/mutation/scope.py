@@ -6,7 +6,7 @@ SCOPE = {
     "tqcore/widths.py": "tests/core/test_widths.py tests/core/test_schemestring.py",
     "tqcore/layers.py": "tests/core/test_layers.py tests/core/test_schemestring.py",
     "tqcore/schemestring.py": "tests/core/test_schemestring.py",
-    "tqcore/codec.py": "tests/cache/test_mistakes.py tests/properties/test_codec_schemes.py",
+    "tqcore/codec.py": "tests/properties/test_codec.py tests/cache/test_mistakes.py",
     "plugins/tqplugins/ufloat16.py": "tests/properties/test_scale.py",
     "plugins/tqplugins/bitpack/layout.py": "tests/properties/test_packer.py",
     "plugins/tqplugins/bitpack/run.py": "tests/properties/test_packer.py",
