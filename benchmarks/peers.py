@@ -19,7 +19,11 @@ from tqcore.cli._output import print_table
 
 WIDTHS = (2.0, 3.0, 4.0, 8.0)
 Store = Callable[[mx.array, float], tuple[int, mx.array]]
-OURS = ("turboquant:scale=mse", "turboquant:scale=mse,search=8", "trellis:scale=mse")
+OURS = (
+    "turboquant:scale=mse",
+    "turboquant:scale=mse,search=8",
+    "trellis:scale=mse,centre=none,sinks=0",
+)
 
 
 def affine(x: mx.array, bits: float) -> tuple[int, mx.array]:
@@ -38,7 +42,7 @@ def peer(x: mx.array, bits: float) -> tuple[int, mx.array]:
 
 def ours(scheme: str, x: mx.array, bits: float) -> tuple[int, mx.array]:
     """Return the same of a scheme of tqcore."""
-    cache = QuantizedKVCache(scheme, bits)
+    cache = QuantizedKVCache(scheme, key_bits=bits, value_bits=bits)
     cache.update_and_fetch(x, x)
     stored = cache.report().key_bits * x.shape[-1] / 8
     return round(stored), cache.dequantize()[0]

@@ -69,7 +69,7 @@ class Codec:
         if x.shape[-1] != self.dim:
             raise ShapeError(f"codec of head_dim {self.dim} was given vectors of {x.shape[-1]}")
         with self._blaming():
-            u = self.rotation.forward(_working(x))
+            u = self.rotation.forward(working(x))
             if u.shape != (*x.shape[:-1], self.dim_out):
                 raise PluginError(
                     f"rotation {self.spec.rotation!r} made {tuple(u.shape)} of {tuple(x.shape)}; "
@@ -110,7 +110,7 @@ _HUGE = 2.0**100
 below overflow for a rotation's sums."""
 
 
-def _working(x: Array) -> Array:
+def working(x: Array) -> Array:
     """Return ``x`` as floats that a rotation can take: NaN is 0, infinity the largest value.
 
     MLX works in float32, since rounding the rotated vector to bfloat16 would cost 3 % of the

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import importlib
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, frozen
 from attrs import validators as v
 
 from tqcore import fields
 from tqcore.api import UNDECLARED_API
+from tqcore.centring import centre_of
 from tqcore.errors import OptionError, PluginError, SpecError, TqcoreError, WidthError, suggest
 from tqcore.layers import all_widths, layer_widths, parse_fits, skipped
+from tqcore.option import Option as Option
 from tqcore.widths import Side, Widths
 
 Kind = Literal["rotation", "codebook", "packer", "score_kernel"]
@@ -88,50 +89,6 @@ class Component:
 
 
 @frozen
-class Option:
-    """A declared scheme option: ``name=value`` in a scheme string."""
-
-    name: str = field(validator=fields.name)
-    type: Literal["int", "float", "str", "bool"]
-    default: int | float | str | bool
-    help: str = ""
-    choices: tuple[str | int, ...] = field(default=(), converter=fields.as_tuple)
-
-    def parse(self, text: object) -> int | float | str | bool:
-        """Convert ``text`` to the option's type.
-
-        Raises:
-            OptionError: it does not convert, or is not one of the choices.
-        """
-        try:
-            value: int | float | str | bool = _PARSERS[self.type](text)
-        except (TypeError, ValueError, OverflowError):
-            raise OptionError(f"option {self.name}={text!s:.80}: expected {self.type}") from None
-        if self.choices and value not in self.choices:
-            listed = ", ".join(map(str, self.choices))
-            raise OptionError(f"option {self.name}={text!s:.80}: expected one of {listed}")
-        return value
-
-
-def _parse_bool(text: object) -> bool:
-    table = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-    lowered = str(text).lower()
-    if lowered not in table:
-        raise ValueError(lowered)
-    return table[lowered]
-
-
-def _parse_float(text: Any) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value
-
-
-_PARSERS: dict[str, Any] = {"int": int, "float": _parse_float, "str": str, "bool": _parse_bool}
-
-
-@frozen
 class ShapeCtx:
     """Where a codec will work: the layer, and the shapes that layer's cache sees."""
 
@@ -151,7 +108,8 @@ class CodecSpec:
         bits: mean width of a code, 1 to 8; a fraction gives the first coordinates one bit more.
         seed: of the rotation.
         scale: policy ``norm``, ``mse`` or ``unbiased``.
-        centre: ``none``; centring policies name the learnt mean they subtract.
+        centre: ``none``; ``mean``: stored without a mean of its row and head, which the cache
+            learns and keeps (``tqcore.cache.centre``); ``balanced``, of keys: channels scaled too.
         params: further arguments of the parts, by name.
     """
 
@@ -188,6 +146,8 @@ class PolicySpec:
         fits: the model that ``layers`` is for: ``any``, or its layers, KV heads and dims.
         sinks: tokens at the start of each sequence that stay dense.
         window: most recent tokens that stay dense.
+        centre: sides stored without their mean: ``none``, ``keys``, ``values`` or ``both``;
+            ``balanced``: both, and the channels of keys scaled by what queries make of them.
         rotating: smallest sliding window that is packed; a smaller one has little to give.
         arrays: layers of models that compute attention themselves: ``packed`` and handed out as
             arrays, or ``dense``.
@@ -199,6 +159,7 @@ class PolicySpec:
     fits: str = field(default="any", validator=fields.text)
     sinks: int = field(default=0, validator=fields.count)
     window: int = field(default=0, validator=fields.count)
+    centre: str = field(default="none", validator=fields.text)
     rotating: int = field(default=512, validator=fields.count)
     arrays: str = field(default="packed", validator=fields.text)
     start: int = field(default=0, validator=fields.count)
@@ -244,6 +205,14 @@ POLICY_OPTIONS = (
     Option("fits", "str", "any", "the model that layers is for: 30x3x64x64; another is refused"),
     Option("sinks", "int", 0, "tokens at the start of each sequence that stay dense"),
     Option("window", "int", 0, "most recent tokens that stay dense"),
+    Option(
+        "centre",
+        "str",
+        "none",
+        "sides stored without a mean, learnt from the first tokens of each row and head; "
+        "balanced: both, and channels of keys scaled by what the first queries make of them",
+        choices=("none", "keys", "values", "both", "balanced"),
+    ),
     Option("rotating", "int", 512, "smallest sliding window that is packed, in tokens"),
     Option(
         "arrays",
@@ -269,6 +238,7 @@ class SchemeInfo:
         default_bits: the width when none is asked for.
         widths: the widths it can store, when not every one in the range.
         skip: default of the common ``skip`` option.
+        defaults: defaults of other common options, by name.
         summary: one line for ``tqcore schemes``.
         api: the API version it was written for (``tqcore.api``).
     """
@@ -280,12 +250,15 @@ class SchemeInfo:
     default_bits: float = 4.0
     widths: tuple[float, ...] = field(default=(), converter=fields.as_tuple)
     skip: str = "none"
+    defaults: tuple[tuple[str, Any], ...] = field(default=(), converter=fields.as_scalars)
     summary: str = ""
     api: int = UNDECLARED_API
 
     def all_options(self) -> dict[str, Option]:
-        """Return every option the scheme takes, its own and the common ones."""
-        return {option.name: option for option in (*self.options, *POLICY_OPTIONS)}
+        """Return every option the scheme takes, its own and the common ones, its defaults in."""
+        own = {"skip": self.skip, **dict(self.defaults)}
+        common = [evolve(o, default=own.get(o.name, o.default)) for o in POLICY_OPTIONS]
+        return {option.name: option for option in (*self.options, *common)}
 
     def parse_options(self, given: Mapping[str, object]) -> dict[str, Any]:
         """Return all options, parsed, with defaults where ``given`` is silent.
@@ -302,8 +275,7 @@ class SchemeInfo:
                     f"scheme {self.name!r} has no option {name!r}{hint} "
                     f"known: {', '.join(sorted(known))}"
                 )
-        defaults = {**{o.name: o.default for o in known.values()}, "skip": self.skip}
-        return {name: known[name].parse(given.get(name, value)) for name, value in defaults.items()}
+        return {name: o.parse(given.get(name, o.default)) for name, o in known.items()}
 
     def check_widths(self, widths: Widths, only: Side | None = None) -> None:
         """Check every width that was asked for; ``only`` checks that side's alone.
@@ -374,7 +346,11 @@ class SchemeInfo:
                 f"scheme {self.name!r}: {self.target} returned {type(spec).__name__}, "
                 "not SchemeSpec"
             )
-        return SchemeSpec(spec.key, spec.value, policy)
+        return SchemeSpec(
+            evolve(spec.key, centre=centre_of(policy.centre, "keys", spec.key.centre)),
+            evolve(spec.value, centre=centre_of(policy.centre, "values", spec.value.centre)),
+            policy,
+        )
 
     def policy(
         self, options: Mapping[str, Any], start: int = 0, only: Side | None = None

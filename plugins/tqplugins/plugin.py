@@ -9,6 +9,9 @@ _SCALE = (
     "what the stored scale makes exact: the norm, the squared error, or inner products; "
     "auto: mse below 3 bits, else unbiased"
 )
+_TRAINED_SCALE = (
+    "what the stored scale makes exact: the squared error, or inner products; auto: unbiased"
+)
 _SEARCH = "sizes each vector is encoded at, the best kept: less error, slower encoding"
 
 
@@ -186,7 +189,7 @@ def tqcore_schemes() -> list[SchemeInfo]:
             name="pair",
             target="tqplugins.schemes.trained:resolve_pair",
             options=(
-                Option("scale", "str", "auto", _SCALE, ("auto", "mse", "unbiased")),
+                Option("scale", "str", "auto", _TRAINED_SCALE, ("auto", "mse", "unbiased")),
                 *_ROTATION,
                 Option("search", "int", 8, _SEARCH),
             ),
@@ -200,7 +203,7 @@ def tqcore_schemes() -> list[SchemeInfo]:
             name="trellis",
             target="tqplugins.schemes.trained:resolve_trellis",
             options=(
-                Option("scale", "str", "auto", _SCALE, ("auto", "mse", "unbiased")),
+                Option("scale", "str", "auto", _TRAINED_SCALE, ("auto", "mse", "unbiased")),
                 *_ROTATION,
                 Option("search", "int", 8, _SEARCH),
                 Option("states", "int", 4, "states of the trellis: 4, or 8 for less error"),
@@ -208,8 +211,8 @@ def tqcore_schemes() -> list[SchemeInfo]:
             bits_range=(1, 5),
             default_bits=3.5,
             widths=(1, 1.5, 2, 2.5, 3, 3.5, 4, 5),
-            skip="last",
-            summary="random rotation, tail-biting trellis-coded quantization",
+            defaults={"sinks": 2, "centre": "balanced"},
+            summary="random rotation, tail-biting trellis codes, centred and balanced; recommended",
         ),
         SchemeInfo(
             name="uniform",

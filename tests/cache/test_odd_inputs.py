@@ -12,8 +12,17 @@ from tqcore.errors import ShapeError, StateError
 from tqcore.registry import registry
 from tqcore.select import kernels
 
-SCHEMES = [info.name for info, package in registry().schemes() if package.startswith("tqcore ")]
-OPTIONS = ["turboquant:rotation=orthogonal", "turboquant:search=8", "trellis:states=8"]
+PACKED_AT_ONCE = "sinks=0,centre=none"  # nothing dense, and nothing is learnt first
+SCHEMES = [
+    f"{info.name}:{PACKED_AT_ONCE}"
+    for info, package in registry().schemes()
+    if package.startswith("tqcore ")
+]
+OPTIONS = [
+    "turboquant:rotation=orthogonal",
+    "turboquant:search=8",
+    f"trellis:states=8,{PACKED_AT_ONCE}",
+]
 KERNELS = [kernel.name for kernel in kernels() if kernel.name in ("portable", "cpu")]
 DTYPES = [mx.float16, mx.bfloat16, mx.float32]
 NAN, INF = float("nan"), float("inf")
@@ -78,7 +87,7 @@ def test_what_is_stored_is_finite_whatever_went_in(scheme, kind, value):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_vectors_beyond_the_scale_saturate_and_below_it_are_zero(scheme):
     """The scale reaches from 2^-31 to 2^33; MLX's affine scales are float16."""
-    largest = 65504.0 if scheme == "uniform" else LARGEST_SCALE
+    largest = 65504.0 if scheme.startswith("uniform") else LARGEST_SCALE
     huge, _ = stored(scheme, base() * 1e30)
     found = np.abs(f64(huge.dequantize()[0])).max()
     assert largest / 8 < found <= 2 * largest

@@ -38,12 +38,13 @@ class WindowMachine(RuleBasedStateMachine):
         window=st.sampled_from([4, 9]),
         start=st.sampled_from([0, 0, 6]),
         dense=st.sampled_from([0, 2]),
+        centre=st.sampled_from(["none", "both"]),
         lengths=st.lists(st.integers(0, 14), min_size=1, max_size=3),
     )
-    def begin(self, window, start, dense, lengths):
+    def begin(self, window, start, dense, centre, lengths):
         self.rng = np.random.default_rng(0)
         self.window = window
-        self.scheme = f"turboquant:window={dense}"
+        self.scheme = f"turboquant:window={dense},centre={centre}"
         self.start = start
         self.rows, self.batch = [], None
         self.rows, caches = map(list, zip(*(self.single(n) for n in lengths), strict=True))

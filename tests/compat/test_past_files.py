@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import mlx.core as mx
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from tests.compat.conftest import HERE
 from tqcore.cache import load_caches, persist, state
@@ -12,11 +16,19 @@ from tqcore.cache import load_caches, persist, state
 FILES = sorted(HERE.glob("format*/*.safetensors"))
 
 
+def _meta(path: Path) -> str:
+    """Return the description of a file's first layer."""
+    with safe_open(path, framework="np") as file:
+        meta: str = json.loads(file.metadata()[persist.KEY])["layers"][0]["meta"]
+    return meta
+
+
 def test_every_format_that_is_read_has_its_files():
     assert {path.parent.name for path in FILES} == {
         f"format{number}" for number in range(1, persist.FORMAT + 1)
     }
-    assert state.FORMAT == 1, "write files of the new description, and test them here"
+    written = {json.loads(_meta(path))["format"] for path in FILES}
+    assert written == {state.PLAIN, state.CENTRED}, "write files of a new description too"
 
 
 @pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mlx.core as mx
 import pytest
 
 from tests.core.helpers import Point, component, plugin, points, scheme
@@ -13,6 +14,7 @@ from tqcore.testing.outcome import outcomes
 from tqcore.testing.suite import CHECKS
 from tqcore.testing.targets import id_of, items_of
 from tqcore.testing.verdict import CheckFailed, NotApplicable
+from tqplugins.lloyd_max.device import LloydMaxCodebook
 
 
 def faulty(name: str, kind: str):
@@ -65,6 +67,32 @@ def test_every_exported_check_runs_somewhere():
 @pytest.mark.parametrize("name", checks.__all__)
 def test_every_check_says_what_it_checks(name):
     assert getattr(checks, name).__doc__
+
+
+def learns_its_range_from_the_first_chunk(encode):
+    def planted(self, u):
+        norm = mx.linalg.norm(u, axis=-1, keepdims=True)
+        self.largest = getattr(self, "largest", norm.max())
+        return encode(self, u * mx.minimum(1, self.largest / mx.maximum(norm, 1e-30)))
+
+    return planted
+
+
+def test_a_scheme_that_learns_its_range_from_the_first_chunk_is_found(monkeypatch):
+    monkeypatch.setenv("TQCORE_KERNEL", "portable")
+    info = registry().scheme("turboquant")
+    checks.check_scheme_centring(info)
+    encode = LloydMaxCodebook.encode
+    planted = learns_its_range_from_the_first_chunk(encode)
+    monkeypatch.setattr(LloydMaxCodebook, "encode", planted)
+    with pytest.raises(AssertionError, match="keys around a far point"):
+        checks.check_scheme_centring(info)
+
+
+def test_means_that_attention_forgets_are_found(monkeypatch):
+    monkeypatch.setattr("tqcore.cache.segments.centred", lambda attend, centre: attend)
+    with pytest.raises(AssertionError, match="attention over a cache is the formula"):
+        checks.check_scheme_centring(registry().scheme("turboquant"))
 
 
 @pytest.fixture

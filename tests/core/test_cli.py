@@ -134,14 +134,8 @@ def known(monkeypatch):
 def test_schemes_as_json(known, capsys):
     (shown,) = run_json(capsys, "schemes")
     common = shown["options"][2:]
-    assert [o["name"] for o in common] == [
-        "layers",
-        "fits",
-        "sinks",
-        "window",
-        "rotating",
-        "arrays",
-    ]
+    names = ["layers", "fits", "sinks", "window", "centre", "rotating", "arrays"]
+    assert [o["name"] for o in common] == names
     shown["options"] = shown["options"][:2]
     assert [shown] == [
         {
@@ -228,6 +222,17 @@ def test_explain_counts_every_byte(capsys):
     assert cache["bytes_per_token"] == 31 * 8 * (50 + 66) + 8 * 256 * 2
     assert cache["ratio_over_quantized_layers"] == pytest.approx(512 / 116)
     assert cache["bits_per_value"] == 3.625
+
+
+def test_explain_counts_what_is_stored_once_a_sequence(capsys):
+    scheme = "turboquant:skip=none,sinks=4,centre=balanced"
+    told = run_json(capsys, "explain", scheme, "--device", "cpu")
+    assert (told["key"]["centre"], told["value"]["centre"]) == ("balanced", "mean")
+    assert (told["key"]["learnt_nbytes"], told["value"]["learnt_nbytes"]) == (2 * 256, 256)
+    layers_and_heads = 32 * 8
+    assert told["cache"]["bytes_per_sequence"] == layers_and_heads * (4 * 512 + 3 * 256)
+    assert cli.main(["explain", scheme, "--device", "cpu"]) == 0
+    assert "balanced, 512 bytes once a head" in capsys.readouterr().out
 
 
 def test_explain_spreads_a_fraction_over_layers(capsys):

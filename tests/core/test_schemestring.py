@@ -62,14 +62,8 @@ def test_parse_refuses(text, message):
 def test_choose_checks_everything_before_anything_is_built(known):
     choice = choose("turbo:seed=7", known=known)
     assert choice.widths.sides() == (3, 4)
-    policy = {
-        "arrays": "packed",
-        "layers": "none",
-        "fits": "any",
-        "sinks": 0,
-        "window": 0,
-        "rotating": 512,
-    }
+    policy = {"arrays": "packed", "centre": "none", "layers": "none", "fits": "any"}
+    policy |= {"sinks": 0, "window": 0, "rotating": 512}
     assert dict(choice.options) == {"seed": 7, "skip": "last", **policy}
     with pytest.raises(UnknownNameError, match="did you mean 'turbo'"):
         choose("turb", known=known)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.helpers import scheme
+from tqcore.centring import centre_of
 from tqcore.errors import OptionError, PluginError, SpecError, WidthError
 from tqcore.spec import (
     CodecSpec,
@@ -194,12 +195,43 @@ def test_resolve_passes_widths_options_and_shapes_and_fills_the_policy_in():
     assert INFO.resolve(2, {"skip": "none"}).policy.skip == "none"
 
 
+@pytest.mark.parametrize(
+    ("asked", "key", "value"),
+    [
+        ("none", "none", "none"),
+        ("keys", "mean", "none"),
+        ("values", "none", "mean"),
+        ("both", "mean", "mean"),
+        ("balanced", "balanced", "mean"),
+    ],
+)
+def test_any_scheme_can_be_centred(asked, key, value):
+    spec = INFO.resolve(None, {"centre": asked})
+    assert (spec.key.centre, spec.value.centre) == (key, value)
+    assert SchemeSpec.from_dict(spec.to_dict()) == spec
+
+
+def test_a_scheme_sets_the_defaults_of_common_options():
+    info = attrs.evolve(INFO, skip="none", defaults={"sinks": 4, "centre": "keys"})
+    assert info.resolve().policy == PolicySpec("none", sinks=4, centre="keys")
+    assert info.resolve(None, {"sinks": 0, "centre": "none"}).policy == PolicySpec("none")
+    assert {o.name: o.default for o in info.all_options().values()}["sinks"] == 4
+
+
+def test_a_centring_that_no_cache_does_is_refused():
+    with pytest.raises(PluginError, match="known are none, mean, balanced"):
+        centre_of("keys", "keys", "median")
+    assert centre_of("none", "keys", "mean") == "mean", "a scheme may ask by itself"
+
+
 def test_an_unknown_option_suggests_and_lists():
     with pytest.raises(OptionError) as got:
         INFO.resolve(None, {"sed": 1})
     assert "scheme 'mine' has no option 'sed'" in str(got.value)
     assert "did you mean 'seed'" in str(got.value)
-    assert "known: arrays, fits, layers, rotating, seed, sinks, skip, window" in str(got.value)
+    assert "known: arrays, centre, fits, layers, rotating, seed, sinks, skip, window" in str(
+        got.value
+    )
 
 
 @pytest.mark.parametrize("bits", [1, 1.5, 6.5, 8])

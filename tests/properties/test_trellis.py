@@ -176,6 +176,19 @@ def test_what_is_not_stored_is_refused(book):
         book(64, 2, "norm", {"search": 8})
 
 
+@pytest.mark.parametrize("scheme", ["trellis", "pair"])
+@pytest.mark.parametrize(
+    ("bits", "key", "value"), [(1, 1, 1), (2, 2.5, 1.5), (2.5, 3, 2), (3, 3.5, 2.5), (4, 4, 4)]
+)
+def test_keys_get_what_can_be_moved_to_them(scheme, bits, key, value):
+    info = registry().scheme(scheme)
+    spec = info.resolve(bits)
+    assert (spec.key.bits, spec.value.bits) == (key, value)
+    assert {spec.key.scale, spec.value.scale} == {"unbiased"}
+    spec = info.resolve(Widths(bits, value=4))
+    assert (spec.key.bits, spec.value.bits) == (bits if bits % 1 == 0 else key, 4)
+
+
 def test_the_scheme_gives_keys_the_bit_and_stores_halves_when_asked():
     info = registry().scheme("trellis")
     spec = info.resolve(3.5)

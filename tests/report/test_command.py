@@ -22,7 +22,7 @@ CACHE = {
     "name": str, "family": str, "bits": (float, type(None)), "ours": bool, "bytes_per_token": float,
     "ratio_to_fp16": float, "quantized_layers": int, "judged_tokens": int, "perplexity": float,
     "mean_kl": float, "p99_kl": float, "top1_agreement": float, "layer_errors": list,
-    "readings": list, "against_peer": (dict, type(None)),
+    "readings": list, "against_peer": (dict, type(None)), "widths": (list, tuple, type(None)),
 }  # fmt: skip
 READING = {
     "tokens": int, "depth": float, "found": bool, "prefill_tokens_per_second": float,

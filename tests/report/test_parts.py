@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attrs import evolve
 
 from tqcore.errors import UnknownNameError, WidthError
 from tqcore.report.bootstrap import ratio_of_means
@@ -11,6 +12,8 @@ from tqcore.report.cells import Cells
 from tqcore.report.corpus import Corpus
 from tqcore.report.options import Options, asked, everywhere, split_schemes
 from tqcore.report.plots import pareto
+from tqcore.report.result import CacheResult, Report
+from tqcore.report.tables import tables
 
 
 def test_a_comma_separates_schemes_only_before_a_schemes_name():
@@ -117,3 +120,14 @@ def test_windows_are_spread_and_none_is_read_twice():
     assert corpus.starts(99, 2) == [0, 900]
     assert corpus.starts(999, 4) == [0]
     assert corpus.window(900, 99)[-1] == 999
+
+
+def test_the_table_says_which_side_has_more_bits():
+    def row(name, widths):
+        return CacheResult(name, name, 3, True, 1, 1, 1, 1, 1, 1, 1, 1, (), (), None, widths)
+
+    rows = (row("a", (3.5, 2.5)), row("b", (3, 3)), row("c", None))
+    report = Report("m", "lm", "t", "cpu", {}, 8, 1, None, 1, (), rows)
+    note = tables(report)[0].note
+    assert note.endswith("Bits of keys / values, where they differ: a: 3.5 / 2.5.")
+    assert "Bits of" not in tables(evolve(report, caches=rows[1:]))[0].note

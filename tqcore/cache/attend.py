@@ -6,6 +6,7 @@ import mlx.core as mx
 
 from tqcore.attention.mask import SegmentMask
 from tqcore.cache.finish import finish
+from tqcore.cache.live import Live
 from tqcore.cache.segments import attend_dense, attend_segment, finish_segment
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
@@ -25,11 +26,13 @@ class Attending:
         tokens: what is stored; None until the first update tells the shapes.
         lead: ``(B, H)``.
         sinks: the first tokens of each row, dense.
+        due: whether tokens wait for their queries, to be packed by what those make of them.
     """
 
     tokens: Tokens | None
     lead: tuple[int, int]
     sinks: Sinks
+    due: bool
 
     @property
     def length(self) -> int:
@@ -95,7 +98,19 @@ class Attending:
                 block = mx.depends([block], outs[-1:])[0]
             mask_block = cut.queries(a, a + QUERY_BLOCK)
             outs.append(self._attend(block, mask_block, start, stop, scale, softcap, sinks))
+        if self.due and stop == self.length:
+            self.pack_due(queries)
         return outs[0] if len(outs) == 1 else mx.concatenate(outs, axis=2)
+
+    def live(self, new: int) -> Live:
+        """Return where each row's tokens are once ``new`` more columns have come."""
+        return Live(self.hidden(), [self.length + new] * self.lead[0])
+
+    def pack_due(self, queries: mx.array) -> None:
+        """Pack what waited for the ``queries`` of its tokens."""
+        assert self.tokens is not None
+        self.due = False
+        self.tokens.pack_all(self.live(0), self.tokens.window, queries)
 
     def _attend(
         self,
@@ -119,11 +134,15 @@ class Attending:
             (queries, segment, self.tokens.codecs, timeline.from_key(segment.start - start))
             for segment in segments
         ]
-        if sinks is None and not parts and len(segments) == 1 and segments[0].is_packed:
+        centre = self.tokens.centre
+        alone = sinks is None and not parts and len(segments) == 1 and segments[0].is_packed
+        if alone and not centre.arrays:
             out = finish_segment(*calls[0], scale=scale, softcap=softcap)
             if out is not None:
                 return out
-        parts += [attend_segment(*call, scale=scale, softcap=softcap) for call in calls]
+        parts += [
+            attend_segment(*call, scale=scale, softcap=softcap, centre=centre) for call in calls
+        ]
         return finish(parts, sinks, queries.dtype)
 
     def _attend_sinks(

@@ -9,6 +9,7 @@ import mlx.core as mx
 
 from tqcore.cache import state as saved
 from tqcore.cache.attend import Attending
+from tqcore.cache.centre import ENOUGH
 from tqcore.cache.report import AS_ARRAYS, LayerReport
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.storage import STEP
@@ -60,6 +61,7 @@ class TokenCache(Attending):
         self.dtype = mx.float32
         self.lead = (0, 0)
         self.sinks = Sinks(choice.policy.sinks)
+        self.due = False
 
     def build(
         self, batch: int, heads: int, key_dim: int, value_dim: int, dtype: mx.Dtype
@@ -130,8 +132,8 @@ class TokenCache(Attending):
         reason = self.left_dense or ""
         if not packed and not reason:
             policy = self.choice.policy
-            reason = f"{self.length} tokens, quantization starts at {policy.start}"
-            if policy.window and self.length >= policy.start:
+            reason = f"{self.length} tokens, quantization starts at {self.packs_from}"
+            if policy.window and self.length >= self.packs_from:
                 reason = f"{self.length} tokens, the latest {policy.window} stay dense"
         elif packed and self.as_arrays:
             reason = AS_ARRAYS
@@ -169,11 +171,15 @@ class TokenCache(Attending):
             batch, heads, _, dim = keys.shape
             tokens = self.build(batch, heads, dim, values.shape[3], keys.dtype)
         self.make_room()
-        long_enough = self.longest() + keys.shape[2] >= self.choice.start
+        long_enough = self.longest() + keys.shape[2] >= self.packs_from
         if self.left_dense is None:
             self.sinks.capture(keys, values, self.starts())
         pack = self.left_dense is None and (self.is_quantized or long_enough)
-        tokens.append(keys, values, pack=pack)
+        if pack and not self.is_quantized and tokens.centre.is_balanced:
+            # the queries of these tokens are yet to come; those that never do are not waited for
+            self.due = not (self.due or self.as_arrays)
+            pack = not self.due
+        tokens.append(keys, values, pack=pack, live=self.live(keys.shape[2]))
         return self.dequantize() if self.as_arrays else self.keys_and_values()
 
     def keys_and_values(self) -> tuple[Any, Any]:
@@ -196,6 +202,12 @@ class TokenCache(Attending):
     def is_trimmable(self) -> bool:
         """Every token was encoded alone, so any tail can be forgotten."""
         return True
+
+    @property
+    def packs_from(self) -> int:
+        """Tokens a sequence must hold before anything is packed."""
+        centred = self.tokens is not None and self.tokens.centre.names
+        return max(self.choice.start, ENOUGH if centred else 0)
 
     # Reading
 
@@ -233,12 +245,14 @@ class TokenCache(Attending):
         return x
 
     def arrays(self) -> tuple[list[mx.array], list[mx.array]]:
-        """Return the arrays of keys and of values: sinks, packed planes, then the dense tail."""
+        """Return the arrays of keys and of values: means, sinks, packed planes, the dense tail."""
         if self.tokens is None:
             return [], []
         keys, values = self.tokens.arrays()
         if self.sinks.arrays and self.length:
             keys, values = [self.sinks.arrays[0], *keys], [self.sinks.arrays[1], *values]
+        if self.length:
+            self.tokens.centre.put(keys, values, self.lead)
         return keys, values
 
     def take_arrays(self, keys: list[mx.array], values: list[mx.array]) -> None:
@@ -248,6 +262,8 @@ class TokenCache(Attending):
             StateError: the arrays are not what this cache stores.
         """
         assert self.tokens is not None
+        if keys and values:
+            self.tokens.centre.take(keys, values, self.lead)
         self.sinks = Sinks(self.sinks.count)
         if self.sinks.count and self.left_dense is None and keys and values:
             self.sinks.arrays = [mx.array(keys.pop(0)), mx.array(values.pop(0))]

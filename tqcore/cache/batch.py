@@ -15,6 +15,7 @@ from tqcore.cache import rows
 from tqcore.cache import state as saved
 from tqcore.cache.base import TokenCache
 from tqcore.cache.join import join
+from tqcore.cache.live import Live
 from tqcore.cache.masks import make_batch_mask
 from tqcore.cache.single import QuantizedKVCache
 from tqcore.cache.sinks import Sinks
@@ -66,6 +67,7 @@ class BatchQuantizedKVCache(TokenCache):
         # Counts live on the host: asking the device for them would stall every step.
         self.padding = []
         self._right: list[int] | None = None
+        self._ends: list[int] | None = None
 
     # What hosts read
 
@@ -113,6 +115,17 @@ class BatchQuantizedKVCache(TokenCache):
         """Return the padding of each row, which it never sees, whatever mask it is handed."""
         return self.padding
 
+    def live(self, new: int) -> Live:
+        """Return where each row's tokens are once ``new`` more columns have come."""
+        stop = self.length + new
+        stops = [stop] * self.batch_size
+        if self._ends is not None:
+            gone = [a - b for a, b in zip(self._ends, self.starts(), strict=True)]
+            stops = [min(stop, self.length + count) for count in gone]
+        elif self._right is not None:
+            stops = [stop - count for count in self._right]
+        return Live(self.padding, stops)
+
     # Rows
 
     def prepare(
@@ -126,7 +139,7 @@ class BatchQuantizedKVCache(TokenCache):
 
         Args:
             left_padding: more padding before each row; the cache must be empty.
-            lengths: tokens of each row; told by the hosts, not needed.
+            lengths: tokens of each row; needed where a padded prompt comes in several updates.
             right_padding: tokens at the end of the next update that ``finalize`` turns into
                 left padding.
 
@@ -139,10 +152,12 @@ class BatchQuantizedKVCache(TokenCache):
             self.padding = [a + int(b) for a, b in zip(self.padding, left_padding, strict=True)]
         if right_padding is not None and max(right_padding) > 0:
             self._right = [int(count) for count in right_padding]
+            if lengths is not None:
+                self._ends = [a + int(b) for a, b in zip(self.starts(), lengths, strict=True)]
 
     def finalize(self) -> None:
         """Move each row right over the padding that ``prepare`` announced at its end."""
-        shifts, self._right = self._right, None
+        shifts, self._right, self._ends = self._right, None, None
         if shifts is not None:
             self.shift(shifts)
 
@@ -152,7 +167,8 @@ class BatchQuantizedKVCache(TokenCache):
             return
         # Tokens cannot cross from the dense tail into packed planes by moving.
         if self.is_quantized:
-            self.tokens.pack_all()
+            stop = [self.length - count for count in shifts]
+            self.tokens.pack_all(Live(self.padding, stop))
         self.tokens.transform(lambda planes: rows.roll(planes, shifts))
         self.padding = [a + b for a, b in zip(self.padding, shifts, strict=True)]
 
@@ -173,6 +189,8 @@ class BatchQuantizedKVCache(TokenCache):
         self.padding = [self.padding[i] for i in index]
         if self._right is not None:
             self._right = [self._right[i] for i in index]
+        if self._ends is not None:
+            self._ends = [self._ends[i] for i in index]
 
     def indices(self, given: Any) -> list[int]:
         """Return row numbers, negative ones counted from the end, as positive ones."""
@@ -260,7 +278,7 @@ class BatchQuantizedKVCache(TokenCache):
             self.tokens, self.sinks = None, Sinks(self.sinks.count)
         else:
             dtype, heads = filled.dtype, filled.lead[1]
-            self.tokens = join([(p.tokens, len(n)) for p, n in zip(parts, padding, strict=True)])
+            self.tokens = join([(p.tokens, n) for p, n in zip(parts, padding, strict=True)])
             sinks = Sinks.stack([(p.sinks, len(n)) for p, n in zip(parts, padding, strict=True)])
             self.sinks = sinks or self.sinks
             self.lead, self.dtype = (len(moved), heads), dtype

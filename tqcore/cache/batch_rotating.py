@@ -56,7 +56,6 @@ class BatchRotatingQuantizedKVCache(Windowed, BatchQuantizedKVCache):
         """Make this an empty cache of no rows."""
         super().setup(choice, layer, n_layers, left_dense)
         self.forgotten = []
-        self._ends: list[int] | None = None
 
     # Positions
 
@@ -137,8 +136,6 @@ class BatchRotatingQuantizedKVCache(Windowed, BatchQuantizedKVCache):
         index = self.indices(batch_indices)
         super().reorder(index)
         self.forgotten = [self.forgotten[i] for i in index]
-        if self._ends is not None:
-            self._ends = [self._ends[i] for i in index]
 
     def extract(self, row: int) -> RotatingQuantizedKVCache:
         """Return one row as a single-sequence cache, packed bytes as they are."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import mlx.core as mx
 
 from tqcore.cache import rows
+from tqcore.cache.centre import Centre
+from tqcore.cache.live import Live
 from tqcore.cache.tokens import Tokens
 from tqcore.errors import ShapeError, StateError
 
-Part = tuple[Tokens | None, int]
-"""Stored tokens, or None, and how many rows they are."""
+Part = tuple[Tokens | None, Sequence[int]]
+"""Stored tokens, or None, and the padding before each row of them."""
 
 
 def join(parts: Sequence[Part]) -> Tokens:
@@ -24,17 +27,20 @@ def join(parts: Sequence[Part]) -> Tokens:
     Raises:
         StateError: the parts were written by different codecs, or for different shapes.
     """
-    parts = [(tokens and tokens.released(), count) for tokens, count in parts]
+    parts = [(tokens and tokens.released(), padding) for tokens, padding in parts]
     held = [tokens for tokens, _ in parts if tokens is not None and tokens.length]
     if any(tokens.codecs != held[0].codecs for tokens in held):
         raise StateError("rows that were encoded differently cannot join one batch")
     length = max(tokens.length for tokens in held)
     tails = [tokens.dense.length for tokens in held if tokens.packed_length]
     dense = min(tails) if tails else length
-    shares = [_split(tokens, dense) if tokens is not None else None for tokens, _ in parts]
-    counts = [count for _, count in parts]
+    counts = [len(padding) for _, padding in parts]
+    aligned = [_aligned(tokens, dense, padding) if tokens else None for tokens, padding in parts]
+    shares: list[Any] = [[store.view() for store in t.stores] if t else None for t in aligned]
     joined = Tokens(held[0].codecs, held[0].window)
     try:
+        centres = [tokens.centre if tokens else None for tokens in aligned]
+        joined.centre = Centre.stack(list(zip(centres, counts, strict=True)), joined.centre)
         for slot, store in enumerate((*joined.packed, joined.dense)):
             room = dense if slot == 2 else length - dense
             store.restore(_column([s and s[slot] for s in shares], counts, room))
@@ -43,12 +49,12 @@ def join(parts: Sequence[Part]) -> Tokens:
     return joined
 
 
-def _split(tokens: Tokens, dense: int) -> tuple[list[mx.array], list[mx.array], list[mx.array]]:
-    """Return packed keys, packed values and the dense pair, at most ``dense`` tokens of it."""
+def _aligned(tokens: Tokens, dense: int, padding: Sequence[int]) -> Tokens:
+    """Return the same tokens, at most ``dense`` of them dense."""
     if tokens.dense.length > dense:
         tokens = tokens.copy()
-        tokens.shrink_dense(dense)
-    return tokens.packed[0].view(), tokens.packed[1].view(), tokens.dense.view()
+        tokens.pack_all(Live(padding, [tokens.length] * len(padding)), keep=dense)
+    return tokens
 
 
 def _column(

@@ -8,6 +8,7 @@ from typing import Self
 import mlx.core as mx
 from attrs import evolve
 
+from tqcore.cache.live import Live
 from tqcore.cache.storage import PlaneStore
 from tqcore.cache.tokens import Pair, Segment, Tokens
 from tqcore.codec import Codec
@@ -38,14 +39,16 @@ class KeepingTokens(Tokens):
         """Tokens held."""
         return self.kept.length + super().length
 
-    def append(self, keys: mx.array, values: mx.array, *, pack: bool) -> None:
-        """Append ``[B, H, n, D]`` keys and values; ``pack`` packs all but the window."""
+    def append(
+        self, keys: mx.array, values: mx.array, *, pack: bool, live: Live | None = None
+    ) -> None:
+        """Append ``[B, H, n, D]`` keys and values; see ``Tokens.append``."""
         room = min(self.keep - self.kept.length, keys.shape[2])
         if room:
             self.kept.append([keys[:, :, :room], values[:, :, :room]])
             keys, values = keys[:, :, room:], values[:, :, room:]
         if keys.shape[2]:
-            super().append(keys, values, pack=pack)
+            super().append(keys, values, pack=pack)  # one row, never padded
 
     def trim(self, count: int) -> int:
         """Forget the last ``count`` tokens, at most all; return how many."""
@@ -93,7 +96,8 @@ class KeepingTokens(Tokens):
         if self.kept.length:
             tokens.append(*self.kept.view(), pack=False)
         if self.packed_length:
-            tokens.pack_all()
+            tokens.centre = self.centre.copy()
+            tokens.shrink_dense(0)
             for mine, theirs in zip(tokens.packed, self.packed, strict=True):
                 mine.append(theirs.view())
         if self.dense.length:

@@ -10,6 +10,8 @@ import mlx.core as mx
 
 from tqcore.attention.blocks import Cut, attend_blocks
 from tqcore.attention.mask import SegmentMask
+from tqcore.cache.centre import Centre
+from tqcore.cache.centred import centred
 from tqcore.cache.tokens import Segment
 from tqcore.codec import Codec, side_spec
 from tqcore.device import device_kind
@@ -26,10 +28,17 @@ def attend_segment(
     *,
     scale: float,
     softcap: float | None = None,
+    centre: Centre | None = None,
 ) -> Partial:
-    """Attend with ``[B, Hq, L, Dk]`` queries; ``o`` is in the values' own domain."""
+    """Attend with ``[B, Hq, L, Dk]`` queries; ``o`` is in the values' own domain.
+
+    Args:
+        queries, segment, codecs, mask, scale, softcap: as ``ScoreKernel.attend``.
+        centre: the means that packed vectors are stored without.
+    """
     if segment.is_packed:
-        return _packed(queries, segment, codecs, mask, scale, softcap)
+        attend = _packed if centre is None else centred(_packed, centre)
+        return attend(queries, segment, codecs, mask, scale, softcap)
     return attend_dense(queries, segment.keys[0], segment.values[0], mask, scale, softcap)
 
 

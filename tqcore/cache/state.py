@@ -18,8 +18,9 @@ from tqcore.spec import CodecSpec
 if TYPE_CHECKING:
     from tqcore.cache.base import TokenCache
 
-FORMAT = 1
-"""Version of this text; a change that old readers misread raises it."""
+PLAIN, CENTRED = 1, 2
+"""Versions of this text: a change that old readers misread raises it. With means in front of the
+arrays it is 2; without, it stays what every tqcore reads."""
 
 LARGEST_DIM = 2**16
 """A head dimension beyond this is no cache but a mistake, and would take long to refuse."""
@@ -35,7 +36,7 @@ def describe(cache: TokenCache) -> str:
     """Return the JSON that, with the state's arrays, restores ``cache``."""
     widths = cache.choice.widths
     data: dict[str, Any] = {
-        "format": FORMAT,
+        "format": CENTRED if _is_centred(cache) else PLAIN,
         "scheme": cache.choice.text,
         "bits": [widths.bits, widths.key, widths.value],
         "start": cache.choice.start,
@@ -56,6 +57,10 @@ def describe(cache: TokenCache) -> str:
     return json.dumps(data, sort_keys=True, separators=(",", ":"))
 
 
+def _is_centred(cache: TokenCache) -> bool:
+    return cache.tokens is not None and bool(cache.tokens.centre.names)
+
+
 def is_rotating(text: str) -> bool:
     """Say whether a description is of a cache with a sliding window."""
     return "rotating" in json.loads(text)
@@ -69,9 +74,10 @@ def restore(cache: TokenCache, state: Any, text: str) -> None:
     """
     try:
         data = json.loads(text)
-        if data["format"] != FORMAT:
+        if data["format"] not in (PLAIN, CENTRED):
             raise StateError(
-                f"saved cache has format {data['format']!r:.80}, this tqcore reads {FORMAT}"
+                f"saved cache has format {data['format']!r:.80}, this tqcore reads {PLAIN} to "
+                f"{CENTRED}: a newer one wrote it"
             )
         bits, key_bits, value_bits = data["bits"]
         layer, n_layers = _whole(data["layer"])

@@ -10,7 +10,9 @@ import mlx.core as mx
 from attrs import frozen
 
 from tqcore.cache import rows
+from tqcore.cache.centre import Centre
 from tqcore.cache.encode import encode_pair
+from tqcore.cache.live import Live
 from tqcore.cache.storage import PlaneStore
 from tqcore.codec import Codec
 
@@ -57,6 +59,7 @@ class Tokens:
         self.window = window
         self.packed = (PlaneStore(codecs[0].planes), PlaneStore(codecs[1].planes))
         self.dense = PlaneStore()
+        self.centre = Centre(codecs)
 
     @property
     def stores(self) -> tuple[PlaneStore, ...]:
@@ -82,19 +85,29 @@ class Tokens:
     @property
     def nbytes(self) -> int:
         """Bytes that the allocator holds, unused capacity included."""
-        return sum(store.nbytes for store in self.stores)
+        return sum(store.nbytes for store in self.stores) + self.centre.nbytes
 
-    def append(self, keys: mx.array, values: mx.array, *, pack: bool) -> None:
-        """Append ``[B, H, n, D]`` keys and values; ``pack`` packs all but the window."""
+    def append(
+        self, keys: mx.array, values: mx.array, *, pack: bool, live: Live | None = None
+    ) -> None:
+        """Append ``[B, H, n, D]`` keys and values.
+
+        Args:
+            keys, values: what comes.
+            pack: pack all but the window.
+            live: where each row's tokens are then; None says that all columns are.
+        """
         dense = self.dense.length + keys.shape[2]
         if not pack or (self.window and dense <= self.window + WINDOW_SLACK):
             self.dense.append([keys, values])
             return
         if not self.window:
-            self.pack_all()
-            self._pack(keys, values)
+            self._learn(live, [keys, values])
+            self.shrink_dense(0)
+            self.pack(keys, values)
             return
         self.dense.append([keys, values])
+        self._learn(live)
         self.shrink_dense(self.window)
 
     def trim(self, count: int) -> int:
@@ -127,20 +140,32 @@ class Tokens:
         for segment in self.segments(start, stop):
             planes = segment.values if side else segment.keys
             planes = mx.depends(planes, list(after)) if after else planes
-            parts.append(self.codecs[side].decode(planes) if segment.is_packed else planes[0])
+            if segment.is_packed:
+                parts.append(self.centre.restored(side, self.codecs[side].decode(planes)))
+            else:
+                parts.append(planes[0])
         return [part.astype(mx.float32) for part in parts]
 
-    def pack_all(self) -> None:
-        """Pack the dense tail too."""
-        self.shrink_dense(0)
+    def pack_all(
+        self, live: Live | None = None, keep: int = 0, queries: mx.array | None = None
+    ) -> None:
+        """Pack the dense tail too, but for its last ``keep`` tokens.
+
+        Args:
+            live: as for ``append``.
+            keep: tokens.
+            queries: ``[B, Hq, L, D]`` of the last tokens, to learn from.
+        """
+        self._learn(live, queries=queries)
+        self.shrink_dense(keep)
 
     def shrink_dense(self, keep: int) -> None:
-        """Pack all but the last ``keep`` tokens of the dense tail."""
+        """Pack all but the last ``keep`` tokens of the dense tail, by the means there are."""
         cut = self.dense.length - keep
         if cut <= 0:
             return
         dense = self.dense.view()
-        self._pack(*(array[:, :, :cut] for array in dense))
+        self.pack(*(array[:, :, :cut] for array in dense))
         self.dense.clear()
         if keep:
             self.dense.append([array[:, :, cut:] for array in dense])
@@ -155,6 +180,7 @@ class Tokens:
         """Return the given rows from token ``start`` on, packed bytes as they are."""
         twin = self.copy()
         twin.transform(lambda planes: rows.take(planes, index))
+        twin.centre = self.centre.rows(index)
         twin.drop_first(start)
         return twin
 
@@ -175,6 +201,7 @@ class Tokens:
         twin = copy(self)
         twin.packed = (self.packed[0].copy(), self.packed[1].copy())
         twin.dense = self.dense.copy()
+        twin.centre = self.centre.copy()
         return twin
 
     def arrays(self) -> Pair:
@@ -205,7 +232,26 @@ class Tokens:
         self.packed[1].restore(values)
         self.dense.restore(dense)
 
-    def _pack(self, keys: mx.array, values: mx.array) -> None:
+    def _learn(
+        self,
+        live: Live | None,
+        new: list[mx.array] | None = None,
+        queries: mx.array | None = None,
+    ) -> None:
+        """Let rows that have nothing packed learn their means from the tail and ``new``."""
+        if not self.centre.names:
+            return
+        held = self.dense.view() if self.dense.length else None
+        if held and new:
+            held = [mx.concatenate(list(pair), axis=2) for pair in zip(held, new, strict=True)]
+        if vectors := held or new:
+            batch, start = vectors[0].shape[0], self.packed_length
+            live = live or Live.whole(batch, start + vectors[0].shape[2])
+            self.centre.learn(vectors[0], vectors[1], live, start, queries)
+
+    def pack(self, keys: mx.array, values: mx.array) -> None:
+        """Append ``[B, H, n, D]`` keys and values to the packed ones; nothing dense follows."""
+        keys, values = self.centre.without(keys, values)
         batch, heads, count, dim = keys.shape
         block = max(64, ENCODE_BUDGET // (4 * batch * heads * max(dim, values.shape[3])))
         for start in range(0, max(count, 1), block):

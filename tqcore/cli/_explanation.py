@@ -11,9 +11,11 @@ from tqcore.codec import Codec, codec_for, side_spec
 from tqcore.errors import KernelError, OptionError
 from tqcore.schemestring import SchemeChoice, brief
 from tqcore.select import EncodeRequest, KernelRequest, encoder_for, kernel_for
-from tqcore.spec import SchemeSpec, ShapeCtx
+from tqcore.spec import CodecSpec, SchemeSpec, ShapeCtx
 
 FP16_BYTES = 2
+LEARNT_BYTES = 2
+"""Of a value that is learnt, ``tqcore.cache.centre.DTYPE``, which needs mlx."""
 
 
 def describe(choice: SchemeChoice, args: argparse.Namespace) -> dict[str, Any]:
@@ -75,8 +77,14 @@ def _side(codec: Codec) -> dict[str, Any]:
             for plane in codec.planes
         ],
         "nbytes": codec.nbytes,
+        "learnt_nbytes": _learnt_bytes(codec.spec, codec.dim),
         "bits_per_value": codec.bits_per_value,
     }
+
+
+def _learnt_bytes(spec: CodecSpec, dim: int) -> int:
+    """Return the bytes a head, once a sequence, of what is learnt: a mean, channels' gains."""
+    return LEARNT_BYTES * dim * {"none": 0, "mean": 1}.get(spec.centre, 2)
 
 
 def _cache(specs: list[SchemeSpec], dims: tuple[int, int], kv_heads: int) -> dict[str, Any]:
@@ -91,11 +99,17 @@ def _cache(specs: list[SchemeSpec], dims: tuple[int, int], kv_heads: int) -> dic
         if layer not in dense
     ]
     total = sum(coded) + len(dense) * fp16
+    learnt = [
+        kv_heads * (_learnt_bytes(spec.key, dims[0]) + _learnt_bytes(spec.value, dims[1]))
+        for layer, spec in enumerate(specs)
+        if layer not in dense
+    ]
     values = len(coded) * kv_heads * sum(dims)
     return {
         "layers": len(specs),
         "dense_layers": dense,
         "bytes_per_token": total,
+        "bytes_per_sequence": specs[0].policy.sinks * len(coded) * fp16 + sum(learnt),
         "fp16_bytes_per_token": len(specs) * fp16,
         "ratio_to_fp16": len(specs) * fp16 / total,
         "ratio_over_quantized_layers": len(coded) * fp16 / sum(coded) if coded else 1.0,
@@ -146,6 +160,10 @@ def show(described: dict[str, Any]) -> None:
     dense = cache["dense_layers"]
     rows = [
         ("bytes a token", f"{cache['bytes_per_token']:,} over all heads and layers"),
+        (
+            "bytes a sequence",
+            f"{cache['bytes_per_sequence']:,}: dense sinks, and what is learnt of each head",
+        ),
         ("fp16 cache", f"{cache['fp16_bytes_per_token']:,}"),
         (
             "smaller than fp16",
@@ -168,7 +186,7 @@ def _side_rows(key: dict[str, Any], value: dict[str, Any]) -> list[tuple[str, st
         both("codebook", lambda s: f"{s['codebook']} (decodes as {s['decode_kind']})"),
         both("packer", lambda s: f"{s['packer']} (layout {s['layout']})"),
         both("scale policy", lambda s: s["scale"]),
-        both("centre", lambda s: s["centre"]),
+        both("centre", _centre_text),
         both("seed", lambda s: str(s["seed"])),
         both("code bits", lambda s: f"{s['code_bits']:.4g}{_runs_text(s['runs'])}"),
     ]
@@ -183,6 +201,11 @@ def _runs_text(runs: list[list[int]]) -> str:
     if len(runs) == 1:
         return ""
     return f" ({', then '.join(f'{count} codes of {bits}' for count, bits in runs)})"
+
+
+def _centre_text(side: dict[str, Any]) -> str:
+    learnt = side["learnt_nbytes"]
+    return f"{side['centre']}, {learnt} bytes once a head" if learnt else str(side["centre"])
 
 
 def _plane_text(planes: list[dict[str, Any]], index: int) -> str:

@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
             package,
             bits_text(info.default_bits),
             widths_text(info),
-            "\n".join(_option_text(option, info) for option in info.all_options().values()),
+            "\n".join(_option_text(option) for option in info.all_options().values()),
             info.summary,
         )
         for info, package in known.schemes()
@@ -54,10 +54,7 @@ def describe(known: Registry) -> list[dict[str, Any]]:
             "default_bits": info.default_bits,
             "bits_range": list(info.bits_range),
             "widths": list(info.widths),
-            "options": [
-                asdict(option) | {"default": _default(option, info)}
-                for option in info.all_options().values()
-            ],
+            "options": [asdict(option) for option in info.all_options().values()],
             "summary": info.summary,
         }
         for info, package in known.schemes()
@@ -72,11 +69,6 @@ def widths_text(info: SchemeInfo) -> str:
     return f"{bits_text(low)} to {bits_text(high)}"
 
 
-def _default(option: Option, info: SchemeInfo) -> Any:
-    # `skip` belongs to every scheme, its default to each one
-    return info.skip if option.name == "skip" else option.default
-
-
-def _option_text(option: Option, info: SchemeInfo) -> str:
+def _option_text(option: Option) -> str:
     choices = f" ({'|'.join(map(str, option.choices))})" if option.choices else ""
-    return f"{option.name}={_default(option, info)}{choices}"
+    return f"{option.name}={option.default}{choices}"

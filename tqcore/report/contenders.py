@@ -8,12 +8,14 @@ import mlx.core as mx
 from attrs import field, frozen
 
 from tqcore.adapters import disable, enable
+from tqcore.errors import TqcoreError
 from tqcore.measure.errors import MeasureError
 from tqcore.measure.forward import Caches, logits
 from tqcore.measure.greedy import generate
 from tqcore.measure.hosts import DENSE, PEER, Loaded
 from tqcore.report.options import Asked
 from tqcore.schemestring import SchemeChoice
+from tqcore.spec import ShapeCtx
 
 AFFINE = "mlx-lm affine"
 AFFINE_BITS = (2, 3, 4, 5, 6, 8)
@@ -34,6 +36,7 @@ class Contender:
         ours: whether it is a scheme of tqcore's.
         identity: everything that its results depend on, in words.
         caches: makes fresh ones, one a layer.
+        widths: bits of keys and of values, of our schemes.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Contender:
     ours: bool
     identity: str
     caches: Callable[[], Caches] = field(eq=False)
+    widths: tuple[float, float] | None = None
 
 
 def contenders(
@@ -92,8 +96,23 @@ def _ours(loaded: Loaded, asked: Asked) -> Contender:
     identity = f"{asked.choice.text} at {asked.bits:g} bits, {asked.choice.package}"
     name = f"{asked.scheme} {asked.bits:g}"
     return Contender(
-        name, asked.scheme, asked.bits, True, identity, lambda: _made(loaded, asked.choice)
+        name,
+        asked.scheme,
+        asked.bits,
+        True,
+        identity,
+        lambda: _made(loaded, asked.choice),
+        _widths(asked.choice),
     )
+
+
+def _widths(choice: SchemeChoice) -> tuple[float, float] | None:
+    """Return the bits of keys and of values; None where they are made for a model's own shapes."""
+    try:
+        spec = choice.resolve(ShapeCtx())
+    except TqcoreError:
+        return None
+    return spec.key.bits, spec.value.bits
 
 
 def _made(loaded: Loaded, choice: SchemeChoice) -> Caches:

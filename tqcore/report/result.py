@@ -66,6 +66,7 @@ class CacheResult:
         layer_errors: relative error of the attention output, a layer; empty if not seen.
         readings: pass-key prompts.
         against_peer: None for peers, and where none has these bytes.
+        widths: bits of keys and of values in the first layer; None of peers.
     """
 
     name: str
@@ -83,6 +84,7 @@ class CacheResult:
     layer_errors: tuple[float, ...]
     readings: tuple[Reading, ...]
     against_peer: AgainstPeer | None
+    widths: tuple[float, float] | None = None
 
 
 @frozen

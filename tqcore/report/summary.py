@@ -79,6 +79,7 @@ def _measured(
             for depth in options.places
         ),
         against_peer=None,
+        widths=contender.widths,
     )
     return _Measured(row, kl)
 

@@ -45,6 +45,10 @@ def _quality(report: Report) -> Table:
         "nats a token. Attention error: of a layer's output on the dense run's vectors, median "
         "over layers. Pass key: prompts answered with the hidden number."
     )
+    uneven = [(c.name, *c.widths) for c in report.caches if c.widths and len({*c.widths}) > 1]
+    if uneven:
+        said = ", ".join(f"{name}: {key:g} / {value:g}" for name, key, value in uneven)
+        note += f" Bits of keys / values, where they differ: {said}."
     return Table("Quality", columns, tuple(map(_quality_row, report.caches)), note)
 
 

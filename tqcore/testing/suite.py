@@ -63,6 +63,7 @@ CHECKS: dict[str, tuple[Check, ...]] = {
         checks.check_scheme_distortion,
         checks.check_scheme_storage,
         checks.check_scheme_attention,
+        checks.check_scheme_centring,
     ),
 }
 """The checks of each kind, in the order they run."""

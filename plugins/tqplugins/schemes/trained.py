@@ -14,8 +14,11 @@ from typing import Any
 from tqcore.spec import CodecSpec, SchemeSpec, ShapeCtx
 from tqcore.widths import Widths
 from tqplugins import scalesearch
-from tqplugins.schemes.turboquant import UNBIASED_FROM
 from tqplugins.trellis.layout import states_of
+
+HALF_MOVES = (2, 3)
+"""Widths at which half a bit moves from the values to the keys. At 4 there is no 4.5 to move to,
+and a whole bit more is no gain."""
 
 
 def resolve_pair(widths: Widths, options: Mapping[str, Any], ctx: ShapeCtx) -> SchemeSpec:
@@ -49,6 +52,21 @@ def resolve_trellis(widths: Widths, options: Mapping[str, Any], ctx: ShapeCtx) -
     return _resolve("trellis", widths, options, params)
 
 
+def sides_of(widths: Widths) -> tuple[float, float]:
+    """Return the key and value widths: the keys get what can be moved to them.
+
+    ``x.5`` bits give the keys the ceiling and the values the floor; 2 and 3 bits half a bit more
+    and half a bit less; others are the same on both sides. Explicit widths win.
+
+    Raises:
+        WidthError: no width at all.
+    """
+    key, value = widths.sides(floor_keys=False)
+    if widths.bits in HALF_MOVES and widths.key is None and widths.value is None:
+        return key + 0.5, value - 0.5
+    return key, value
+
+
 def _resolve(
     codebook: str, widths: Widths, options: Mapping[str, Any], params: dict[str, Any]
 ) -> SchemeSpec:
@@ -58,7 +76,7 @@ def _resolve(
     def codec(bits: float, seed: int) -> CodecSpec:
         scale = options["scale"]
         if scale == "auto":
-            scale = "unbiased" if bits >= UNBIASED_FROM else "mse"
+            scale = "unbiased"
         scalesearch.sizes(params, scale)
         return CodecSpec(
             rotation=options["rotation"],
@@ -70,5 +88,5 @@ def _resolve(
             params=params,
         )
 
-    key, value = widths.sides(floor_keys=False)
+    key, value = sides_of(widths)
     return SchemeSpec(codec(key, options["seed"]), codec(value, options["seed"] + 1))

@@ -5,6 +5,7 @@ error is an answer. It must accept at least one.
 """
 
 from tqcore.testing.checks.bias import check_no_bias, check_scale
+from tqcore.testing.checks.centring import check_scheme_centring
 from tqcore.testing.checks.codebook import (
     check_codebook_codes,
     check_codebook_idempotence,
@@ -78,6 +79,7 @@ __all__ = [
     "check_scale",
     "check_scheme_attention",
     "check_scheme_bytes",
+    "check_scheme_centring",
     "check_scheme_distortion",
     "check_scheme_options",
     "check_scheme_storage",
