@@ -52,7 +52,7 @@ def attend_blocks(
     # The query heads of a key/value head are rows of one matrix product.
     gqa = q_heads // kv_heads
     rows = (q.astype(mx.float32) * scale).reshape(batch, kv_heads, gqa * q_len, key_dim)
-    total = empty(batch, q_heads, q_len, value_dim)
+    total: Partial | None = None
     for start in range(0, tokens, block):
         if mask.columns is None and not mask.sees_from(start, q_len):
             break
@@ -61,10 +61,10 @@ def attend_blocks(
         if softcap is not None:
             scores = softcap * mx.tanh(scores / softcap)
         total = _add(total, mask.from_key(start).apply(scores), values)
-    return total
+    return empty(batch, q_heads, q_len, value_dim) if total is None else total
 
 
-def _cut(start: int, stop: int, after: Partial) -> Cut:
+def _cut(start: int, stop: int, after: Partial | None) -> Cut:
     """Cut tokens out of planes, but not before ``after`` is known.
 
     MLX evaluates what does not depend on each other in any order: without the dependency it
@@ -73,7 +73,7 @@ def _cut(start: int, stop: int, after: Partial) -> Cut:
 
     def cut(planes: Sequence[mx.array]) -> list[mx.array]:
         parts = [plane[:, :, start:stop] for plane in planes]
-        return list(mx.depends(parts, list(after))) if start else parts
+        return parts if after is None else list(mx.depends(parts, list(after)))
 
     return cut
 
@@ -84,15 +84,19 @@ def empty(batch: int, q_heads: int, q_len: int, value_dim: int) -> Partial:
     return Partial(mx.zeros((*shape, value_dim)), mx.full(shape, -mx.inf), mx.zeros(shape))
 
 
-def _add(total: Partial, scores: mx.array, values: mx.array) -> Partial:
+def _add(total: Partial | None, scores: mx.array, values: mx.array) -> Partial:
     """Add a block of logits ``[B, Hq, L, n]`` and values ``[B, Hkv, n, Dv]``."""
     batch, kv_heads = values.shape[:2]
-    m = mx.maximum(total.m, scores.max(axis=-1))
+    m = scores.max(axis=-1)
+    if total is not None:
+        m = mx.maximum(total.m, m)
     # A row that has seen no key yet has m = -inf, and -inf - -inf is not a number.
     finite = mx.where(m == -mx.inf, 0.0, m)
     weights = mx.exp(scores - finite[..., None])
-    kept = mx.exp(total.m - finite)
     rows = weights.shape[1] // kv_heads * weights.shape[2]
     mixed = weights.reshape(batch, kv_heads, rows, weights.shape[-1]) @ values
-    o = total.o * kept[..., None] + mixed.reshape(total.o.shape)
-    return Partial(o, m, total.l * kept + weights.sum(axis=-1))
+    o, l = mixed.reshape(*m.shape, values.shape[-1]), weights.sum(axis=-1)
+    if total is None:
+        return Partial(o, m, l)
+    kept = mx.exp(total.m - finite)
+    return Partial(total.o * kept[..., None] + o, m, total.l * kept + l)

@@ -73,6 +73,11 @@ class SegmentMask:
             array = array[..., start:stop, :]
         return evolve(self, q_start=self.q_start + start, array=array)
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether every query sees every key."""
+        return self.kind == "none" and self.padding is None and self.columns is None
+
     def sees_from(self, key: int, q_len: int) -> bool:
         """Say whether any of ``q_len`` queries can see keys from ``key`` on."""
         return self.kind != "causal" or self.k_start + key < self.q_start + q_len

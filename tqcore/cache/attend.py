@@ -160,10 +160,11 @@ class Attending:
             return [], padding
         keys, values = self.sinks.arrays
         count = self.sinks.count
-        columns = mx.array(padding)[:, None] + mx.arange(count)[None] - start
-        columns = mx.where((columns >= 0) & (columns < stop - start), columns, -1)
-        at = mask.at(columns)
-        part = attend_dense(queries, keys, values, at, scale, softcap)
+        if any(padding) or start or stop < count:
+            columns = mx.array(padding)[:, None] + mx.arange(count)[None] - start
+            columns = mx.where((columns >= 0) & (columns < stop - start), columns, -1)
+            mask = mask.at(columns)
+        part = attend_dense(queries, keys, values, mask, scale, softcap)
         return [part], [pad + count for pad in padding]
 
     def _range(self, keys: CacheView | None, values: CacheView | None) -> tuple[int, int]:

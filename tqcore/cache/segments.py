@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +19,9 @@ from tqcore.device import device_kind
 from tqcore.errors import KernelError, TqcoreError
 from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import Choice, KernelRequest, kernel_for
+
+FEW = 64
+"""Dense tokens, sinks mostly, whose attention is compiled on a GPU."""
 
 
 def attend_segment(
@@ -138,7 +142,30 @@ def attend_dense(
     softcap: float | None,
 ) -> Partial:
     """Attend to dense keys and values ``[B, H, T, D]``."""
+    if device_kind() != "cpu" and softcap is None and keys.shape[2] <= FEW and mask.sees_all:
+        return Partial(*_few(scale)(queries, keys, values))
+    return _dense(queries, keys, values, mask, scale, softcap)
 
+
+@functools.lru_cache(maxsize=64)
+def _few(scale: float) -> Callable[[mx.array, mx.array, mx.array], Partial]:
+    """Return attention to a handful of tokens, compiled: launches are what it costs on a GPU."""
+
+    def run(queries: mx.array, keys: mx.array, values: mx.array) -> Partial:
+        return _dense(queries, keys, values, SegmentMask(), scale, None)
+
+    compiled: Callable[[mx.array, mx.array, mx.array], Partial] = mx.compile(run)
+    return compiled
+
+
+def _dense(
+    queries: mx.array,
+    keys: mx.array,
+    values: mx.array,
+    mask: SegmentMask,
+    scale: float,
+    softcap: float | None,
+) -> Partial:
     def fetch(cut: Cut) -> tuple[mx.array, mx.array]:
         k, v = cut([keys, values])
         return k.astype(mx.float32), v.astype(mx.float32)
