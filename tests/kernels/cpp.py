@@ -31,6 +31,7 @@ static unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
   return ((uint64_t(high) << 32) | low) >> shift;
 }
 static float __expf(float x) { return __builtin_expf(x); }
+static float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 static float sqrt(float x) { return __builtin_sqrtf(x); }
 template <typename T> T __shfl_xor_sync(unsigned, T x, unsigned) { return x; }
 """
