@@ -7,6 +7,9 @@ from tqcore.errors import PluginError
 CENTRES = ("none", "mean", "balanced")
 """What a cache can take out of the vectors that a codec stores; ``balanced`` of keys alone."""
 
+ENOUGH = 32
+"""Tokens that a sequence must hold before any is packed without its mean."""
+
 
 def centre_of(asked: str, side: str, own: str) -> str:
     """Return the centring of one side.

@@ -8,7 +8,7 @@ from tests.cache.helpers import decoded, f64
 from tqcore.attention.naive import attention
 from tqcore.cache import BatchQuantizedKVCache, QuantizedKVCache, load_caches, save_caches
 from tqcore.cache.balance import REACH
-from tqcore.cache.centre import ENOUGH
+from tqcore.centring import ENOUGH
 
 HEADS, GQA, DIM = 2, 3, 64
 SCHEME = "turboquant:skip=none,centre=balanced"

@@ -16,8 +16,9 @@ from tqcore.cache import (
     load_caches,
     save_caches,
 )
-from tqcore.cache.centre import ENOUGH, UNLIKE
+from tqcore.cache.centre import UNLIKE
 from tqcore.cache.robust import robust_mean
+from tqcore.centring import ENOUGH
 from tqcore.errors import StateError
 
 HEADS, DIM = 2, 64

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.cache.helpers import f64
 from tqcore.attention.naive import attention
 from tqcore.cache import QuantizedKVCache
-from tqcore.cache.centre import ENOUGH
 from tqcore.cache.tokens import WINDOW_SLACK
+from tqcore.centring import ENOUGH
 
 
 class CacheMachine(RuleBasedStateMachine):

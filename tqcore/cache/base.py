@@ -9,12 +9,12 @@ import mlx.core as mx
 
 from tqcore.cache import state as saved
 from tqcore.cache.attend import Attending
-from tqcore.cache.centre import ENOUGH
 from tqcore.cache.report import AS_ARRAYS, LayerReport
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.storage import STEP
 from tqcore.cache.tokens import Tokens
 from tqcore.cache.view import CacheView
+from tqcore.centring import ENOUGH
 from tqcore.codec import Codec, codec_for
 from tqcore.errors import ShapeError, StateError
 from tqcore.schemestring import SchemeChoice

@@ -28,9 +28,6 @@ from tqcore.errors import StateError
 DTYPE = mx.bfloat16
 """Of what is learnt: the range of float32 in two bytes. Its rounding stays in the vectors."""
 
-ENOUGH = 32
-"""Tokens that a sequence must hold before any is packed without its mean."""
-
 UNLIKE = 4
 """First tokens of a row that nothing is learnt from: they are attention sinks, whose keys are far
 from all others (Xiao et al. 2023)."""

@@ -171,10 +171,17 @@ def show(described: dict[str, Any]) -> None:
             f"{cache['ratio_over_quantized_layers']:.2f}x over the quantized layers",
         ),
         ("true bits a value", f"{cache['bits_per_value']:.4g} over the quantized layers"),
-        ("layers left dense", f"{', '.join(map(str, dense)) or 'none'} of {cache['layers']}"),
+        ("layers left dense", f"{_numbers(dense)} of {cache['layers']}"),
     ]
     print_table(("cache", ""), rows)
     _show_kernel(described["kernel"])
+
+
+def _numbers(layers: list[int]) -> str:
+    """Return ``none``, ``number 31`` or ``numbers 0, 31``, so that none reads as a count."""
+    if not layers:
+        return "none"
+    return f"number{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers))}"
 
 
 def _side_rows(key: dict[str, Any], value: dict[str, Any]) -> list[tuple[str, str, str]]:

@@ -69,7 +69,9 @@ def load(path: str | Path) -> Plan:
         raise PlanError(f"plan {str(path)!r}: more than {LARGEST} bytes are no plan")
     try:
         return loads(content.decode("utf-8"))
-    except (PlanError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise PlanError(f"plan {str(path)!r}: not TOML: it is no text in UTF-8") from error
+    except PlanError as error:
         raise PlanError(f"plan {str(path)!r}: {error}") from error
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import field, frozen
 from attrs import validators as v
 
+from tqcore.centring import ENOUGH
 from tqcore.errors import OptionError, ShapeError, TqcoreError, WidthError
 from tqcore.report.options import everywhere
 from tqcore.schemestring import SchemeChoice, choose
@@ -72,7 +73,20 @@ class Options:
             raise OptionError(
                 "a plan needs one budget: --bits 3.2, or --budget 40MiB with --context 32k"
             )
+        for path, name in ((self.text, "--text"), (self.output, "--output")):
+            if path is not None and path.is_dir():
+                raise OptionError(f"{name} {path}: expected a file, this is a directory")
+        if self.text is not None and not self.text.exists():
+            raise OptionError(f"--text {self.text}: no such file")
         found = candidates(self.scheme, self.widths)
+        # Until means are learnt a cache is exact, and nothing would be measured.
+        if found.choice(*(own[0] for own in found.sides)).policy.centre != "none":
+            least = 4 * ENOUGH
+            if self.tokens < least:
+                raise OptionError(
+                    f"--tokens {self.tokens}: scheme {self.scheme!r} learns means from the first "
+                    f"{ENOUGH} tokens, so it takes {least} or more"
+                )
         if self.bits is not None:
             low = sum(own[0] for own in found.sides) / 2
             high = sum(own[-1] for own in found.sides) / 2
