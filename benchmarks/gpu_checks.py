@@ -8,10 +8,11 @@ from functools import partial
 from multiprocessing import get_context
 
 from tqmetal import checks, decode, tensor, variants
+from tqmetal.encoders import LOOK_UP, TRELLIS, encoder_for
 from tqmetal.kernels import Backend, kernel
 from tqmetal.variants import Variant
 
-CLOSE, BYTES, FLIPS = 2e-3, 0.05, 0.01
+CLOSE, BYTES = 2e-3, 0.05
 
 
 def all_checks(backend: Backend, quick: bool) -> list[tuple[str, Variant, str, float]]:
@@ -26,7 +27,9 @@ def all_checks(backend: Backend, quick: bool) -> list[tuple[str, Variant, str, f
         asked.append(("score", variant, "score_error", CLOSE))
         asked.append(("mix", variant, "mix_error", CLOSE))
     looked_up = [v for v in plain if not v.key.group and not v.value.group]
-    asked += [("encode", v, "flips", FLIPS) for v in (looked_up[:2] if quick else looked_up[:8])]
+    trellises = list(variants.every_trellis_encoding())[:: 80 if quick else 7]
+    for encoder, found in ((LOOK_UP, looked_up[: 2 if quick else 8]), (TRELLIS, trellises)):
+        asked += [(encoder.kernel, v, "flips", encoder.flips) for v in found]
     return asked
 
 
@@ -57,7 +60,8 @@ def mix_error(variant: Variant, backend: Backend) -> float:
 
 def flips(variant: Variant, backend: Backend) -> float:
     """Return the share of words and scales that are encoded otherwise."""
-    return checks.encode_flips(variant, kernel("encode", backend))
+    encoder = encoder_for(variant.key.codec(0))
+    return checks.encode_flips(variant, kernel(encoder.kernel, backend))
 
 
 def verdict(

@@ -16,7 +16,7 @@ from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial
 from tqmetal.decode import Launches, attend_unrotated
 from tqmetal.dequantize import decode_rotated
-from tqmetal.encode import encode
+from tqmetal.encoders import encoder_for
 from tqmetal.kernels import Backend, Launch
 from tqmetal.samples import sample_rows
 from tqmetal.score import mix, score
@@ -188,7 +188,7 @@ def encode_flips(variant: Variant, launch: Launch) -> float:
         for codec in codecs
     )
     k, v = (x.astype(getattr(mx, variant.dtype)) for x in (k, v))
-    came = encode(launch, k, v, *codecs)
+    came = encoder_for(codecs[0]).encode(launch, k, v, *codecs)
     differ, total = 0, 0
     for codec, x, planes in zip(codecs, (k, v), came, strict=True):
         for a, b in zip(planes, codec.encode(x), strict=True):

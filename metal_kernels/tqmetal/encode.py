@@ -13,7 +13,6 @@ from tqcore.codec import Codec
 from tqcore.protocols import Planes
 from tqmetal.kernels import Launch
 from tqmetal.sides import Side, side_of
-from tqmetal.tiling import unfit
 from tqplugins.hadamard.device import HadamardRotation
 from tqplugins.identity.device import IdentityRotation
 from tqplugins.lut.device import LutCodebook
@@ -89,15 +88,6 @@ def recipe_of(codec: Codec) -> Recipe | None:
 def _bounds(levels: NDArray[np.float32]) -> NDArray[np.float32]:
     positive = levels[levels.size // 2 :].astype(np.float64)
     return np.append((positive[1:] + positive[:-1]) / 2, np.inf).astype(np.float32)
-
-
-def unwritable(name: str, codec: Codec) -> list[str]:
-    """Return the reasons why the kernel cannot write what ``codec`` writes."""
-    if reasons := unfit(name, codec.dim_out):
-        return reasons
-    if recipe_of(codec) is None:
-        return [f"{name} have codebook {codec.spec.codebook}, it encodes look-up codebooks"]
-    return []
 
 
 def encode(

@@ -13,7 +13,7 @@ from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial, Planes
 from tqcore.select import EncodeRequest, KernelRequest
 from tqmetal import decode
-from tqmetal.encode import encode, unwritable
+from tqmetal.encoders import encoder_for, unwritable
 from tqmetal.kernels import Backend, kernel
 from tqmetal.probe import Probes, probe_decode, probe_encode
 from tqmetal.sides import Side, elsewhere, side_of, span_of, unserved
@@ -103,7 +103,7 @@ class FusedKernel:
     def refuses_encode(self, request: EncodeRequest) -> list[str]:
         """Return every reason why ``request`` is not encoded; probes as ``refuses`` does."""
         reasons = elsewhere(self.backend, request.device)
-        reasons += unwritable("keys", request.key) + unwritable("values", request.value)
+        reasons += unwritable(request.key, request.value)
         if reasons:
             return reasons
         failure = self.probes.fails(probe_encode, self.backend, request)
@@ -115,7 +115,9 @@ class FusedKernel:
         """Encode ``[B, H, n, Dk]`` keys and ``[B, H, n, Dv]`` values as the codecs do."""
         if not keys.size:
             return key_codec.encode(keys), value_codec.encode(values)
-        return encode(kernel("encode", self.backend), keys, values, key_codec, value_codec)
+        encoder = encoder_for(key_codec)
+        launch = kernel(encoder.kernel, self.backend)
+        return encoder.encode(launch, keys, values, key_codec, value_codec)
 
 
 def readable_sides(segment: EncodedSegment, mask: SegmentMask) -> tuple[Side, Side] | None:

@@ -18,7 +18,7 @@ Backend = Literal["metal", "cuda"]
 Launch = Callable[..., list[mx.array]]
 """A kernel object: ``launch(inputs=, template=, grid=, threadgroup=, output_shapes=, ...)``."""
 
-HEADERS = ("u32le.h", "share.h", "trellis.h", "team.h", "codes.h", "encode.h")
+HEADERS = ("u32le.h", "share.h", "trellis.h", "team.h", "codes.h", "encode.h", "trellis_encode.h")
 """What kernels share, in the order in which it is included."""
 
 KEYS = ("key_words", "key_scales", "key_biases", "key_levels")
@@ -34,6 +34,7 @@ ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("keys", "values", *KEY_TABLES, *VALUE_TABLES, "limits"),
         ("key_words", "key_scale", "value_words", "value_scale"),
     ),
+    "trellis_encode": (("vectors", "signs", "points", "sizes", "limits"), ("words", "scale")),
     "score": (("q", "key_signs", *KEYS, "factors"), ("logits",)),
     "mix": (("weights", *VALUES), ("parts",)),
     "merge": (("parts", "tops", "sums", "signs"), ("o", "m", "l")),

@@ -23,7 +23,7 @@ from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import FAULT, EncodeRequest, KernelRequest, SideSpec
 from tqmetal.decode import attend_unrotated, launches
 from tqmetal.dequantize import decode_rotated
-from tqmetal.encode import encode
+from tqmetal.encoders import encoder_for
 from tqmetal.kernels import Backend, kernel
 from tqmetal.samples import sample_codec, sample_rows, states_of
 from tqmetal.sides import Side
@@ -37,9 +37,6 @@ SUMMED = 1e-4
 
 CLOSE = 5e-3
 """Of the largest value: sums in another order, and CUDA's TF32 in the portable kernel."""
-
-FLIPS = 0.01
-"""Share of the codes that rounding may put on the other side of a boundary."""
 
 TOKENS = 13
 
@@ -196,12 +193,13 @@ def probe_encode(backend: Backend, request: EncodeRequest) -> None:
         mx.array(rng.standard_normal((BATCH, HEADS, TOKENS, codec.dim), np.float32)).astype(dtype)
         for codec in codecs
     )
-    came = encode(kernel("encode", backend), k, v, *codecs)
+    encoder = encoder_for(request.key)
+    came = encoder.encode(kernel(encoder.kernel, backend), k, v, *codecs)
     for name, codec, x, planes in zip(("keys", "values"), codecs, (k, v), came, strict=True):
         a, b = codec.decode_rotated(planes), codec.decode_rotated(codec.encode(x))
         mx.eval(a, b)
         wrong = 1 - float((mx.abs(a - b) <= CLOSE * mx.abs(b).max()).mean())
-        if not wrong <= FLIPS:
+        if not wrong <= encoder.flips:
             raise RuntimeError(f"{wrong:.1%} of the {name} are encoded to something else")
 
 

@@ -229,3 +229,12 @@ def every_encoding() -> Iterator[Variant]:
         other = FULL_DIMS[(FULL_DIMS.index(dim) + 2) % len(FULL_DIMS)]
         value = Stored(bits % 8 + 1, other, scale=next(policies))
         yield Variant(key, value, dtype, tokens=11)
+
+
+def every_trellis_encoding() -> Iterator[Variant]:
+    """Yield every width, number of states and dimension of trellises with every dtype."""
+    policies = itertools.cycle(("unbiased", "mse", "norm", "unbiased"))
+    cases = itertools.product((4, 8), TRELLIS_WIDTHS, FULL_DIMS, DTYPES)
+    for states, bits, dim, dtype in cases:
+        side = Stored(bits, dim, kind="trellis", states=states, scale=next(policies))
+        yield Variant(side, side, dtype, tokens=11)

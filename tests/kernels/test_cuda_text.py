@@ -15,6 +15,7 @@ from tqmetal.checks import Stored, readable
 from tqmetal.decode import CAUSAL
 from tqmetal.encode import THREADS, recipe_of
 from tqmetal.tiling import tiling
+from tqmetal.trellis_encode import trellis_recipe_of
 
 CUDA = """
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
@@ -51,7 +52,7 @@ FLOAT = "float"
 def dtype(name, group):
     if name.endswith("words"):
         return "uint32_t"
-    if name.endswith("_scale"):
+    if name == "scale" or name.endswith("_scale"):
         return "uint16_t"
     if name.endswith(("scales", "biases")):
         return "__half" if group else "uint16_t"
@@ -73,6 +74,9 @@ def text(name, stored, rows=4):
     constants += [*plan.constants(), ("KROTATED", int(not side.signs))]
     constants += [("MASK", CAUSAL), ("PADDED", 1), ("CAPPED", 1), ("ROTATED", 1)]
     constants += [("THREADS", 512)] if name == "merge" else []
+    if name == "trellis_encode":
+        recipe = trellis_recipe_of(codec)
+        constants = recipe.constants()
     if name == "encode":
         recipe = recipe_of(codec)
         constants = [*recipe.constants("K"), *recipe.constants("V"), ("THREADS", THREADS)]
@@ -92,7 +96,7 @@ def text(name, stored, rows=4):
     )
 
 
-CASES = [(name, LUT) for name in kernels.ARRAYS] + [
+CASES = [(name, LUT) for name in kernels.ARRAYS if name != "trellis_encode"] + [
     (name, AFFINE) for name in ("dequantize", "score", "mix")
 ]
 CASES += [
@@ -101,6 +105,7 @@ CASES += [
     for name in ("decode", "dequantize", "score", "mix")
     if (name, stored.kind) != ("mix", "lut+sign")
 ]
+CASES += [("trellis_encode", stored) for stored in KINDS if stored.kind == "trellis"]
 
 
 @pytest.mark.parametrize(("name", "stored"), CASES)

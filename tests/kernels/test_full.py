@@ -30,6 +30,10 @@ def test_every_kernel_runs_every_side_and_dtype():
     for bits, dim, dtype in itertools.product(range(1, 9), variants.FULL_DIMS, variants.DTYPES):
         made = {(k, s.bits, s.dim, t) for k, s, t in found if k == "encode"}
         assert ("encode", bits, dim, dtype) in made
+    trellises = {(s.states, s.bits, s.dim) for s in sides if s.kind == "trellis"}
+    written = {(s.states, s.bits, s.dim, t) for k, s, t in found if k == "trellis_encode"}
+    for trellis, dtype in itertools.product(trellises, variants.DTYPES):
+        assert (*trellis, dtype) in written
     for side in sides:
         assert ("dequantize", side, "float32") in found
         assert side.kind == "lut+sign" or ("mix", side, "float32") in found

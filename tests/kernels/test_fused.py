@@ -231,7 +231,7 @@ def test_a_cache_encodes_and_attends_with_it(chosen, monkeypatch, scheme):
     came = cache.attend(q, scale=0.125, mask="causal")
     assert used == (
         ["encode", "attend_unrotated"]
-        if scheme.partition(":")[0] == "turboquant"
+        if scheme.partition(":")[0] in ("turboquant", "trellis")
         else ["attend_unrotated"]
     )
     k, v = (np.array(view.dequantize(mx.float32)) for view in (keys, values))

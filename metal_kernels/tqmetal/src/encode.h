@@ -85,23 +85,16 @@ TQ_FN uint tq_joined_word(Shares shares, uint k) {
   return word;
 }
 
-// Rotates (ROTATED), quantizes and stages the codes of one vector; returns its scale.
+// The direction of a vector of D, rotated (ROTATED), in x, D / LANES coordinates a lane; returns its
+// length.
 //
 //   source     coordinates, `stride` elements apart
 //   signs      [D] signs over sqrt(D) (if ROTATED)
-//   levels, bounds     of the codebook; see codes.h
 //   largest    the largest value of the source's type
-//   POLICY     scale: 0 norm, 1 mse, 2 unbiased
-//   codes      uint8 [D], written, or where they are joined:
-//   shares     uint [LANES], written
-template <
-    int D, int BITS, int WIDE, int POLICY, int ROTATED, int LANES, typename Source, typename Signs,
-    typename Levels, typename Bounds, typename Codes, typename Shares>
-TQ_FN float tq_encode(
-    Source source, int64_t stride, Signs signs, Levels levels, Bounds bounds, float largest,
-    uint lane, Codes codes, Shares shares) {
+template <int D, int ROTATED, int LANES, typename Source, typename Signs, typename Values>
+TQ_FN float tq_direction(
+    Source source, int64_t stride, Signs signs, float largest, uint lane, Values x) {
   constexpr int n = D / LANES;
-  float x[n];
   tq_read<n>(source, stride, lane * n, largest, x);
   if (ROTATED) {
     // Beyond 2^100, which is far above any scale that is stored, sums might overflow.
@@ -125,10 +118,49 @@ TQ_FN float tq_encode(
     squares += x[i] * x[i];
   }
   const float norm = sqrt(tq_team_sum<LANES>(squares));
-  const float length = kept ? norm * peak : 0.0f;
-
   const float divisor = norm > 1.0f ? norm : 1.0f;
   const float divisor_inverse = 1.0f / divisor;
+  TQ_UNROLL
+  for (int i = 0; i < n; i++) {
+    x[i] = tq_divide(x[i], divisor, divisor_inverse);
+  }
+  return kept ? norm * peak : 0.0f;
+}
+
+// The scale of a vector `length` u by the policy (0 norm, 1 mse, 2 unbiased), from the lanes' shares
+// of <u, c> and <c, c>, where c are the levels.
+template <int POLICY, int LANES>
+TQ_FN float tq_scale_of_team(float length, float dot, float square) {
+  if (POLICY == 0) {
+    return length;
+  }
+  dot = tq_team_sum<LANES>(dot);
+  square = tq_team_sum<LANES>(square);
+  if (POLICY == 1) {
+    return dot > 0.0f ? length * dot / square : 0.0f;
+  }
+  return length / (dot > 0.0f ? dot : 1.0f);
+}
+
+// Rotates (ROTATED), quantizes and stages the codes of one vector; returns its scale.
+//
+//   source     coordinates, `stride` elements apart
+//   signs      [D] signs over sqrt(D) (if ROTATED)
+//   levels, bounds     of the codebook; see codes.h
+//   largest    the largest value of the source's type
+//   POLICY     scale: 0 norm, 1 mse, 2 unbiased
+//   codes      uint8 [D], written, or where they are joined:
+//   shares     uint [LANES], written
+template <
+    int D, int BITS, int WIDE, int POLICY, int ROTATED, int LANES, typename Source, typename Signs,
+    typename Levels, typename Bounds, typename Codes, typename Shares>
+TQ_FN float tq_encode(
+    Source source, int64_t stride, Signs signs, Levels levels, Bounds bounds, float largest,
+    uint lane, Codes codes, Shares shares) {
+  constexpr int n = D / LANES;
+  float x[n];
+  const float length =
+      tq_direction<D, ROTATED, LANES>(source, stride, signs, largest, lane, x);
   uint share = 0;
   float dot = 0.0f;
   float square = 0.0f;
@@ -136,7 +168,7 @@ TQ_FN float tq_encode(
   for (int i = 0; i < n; i++) {
     const uint at = lane * n + i;
     const bool narrow = at >= uint(WIDE);
-    const float unit = tq_divide(x[i], divisor, divisor_inverse);
+    const float unit = x[i];
     const uint code = narrow ? tq_nearest(unit, bounds + (WIDE > 0 ? 1 << BITS : 0), BITS)
                              : tq_nearest(unit, bounds, BITS + 1);
     if (TQ_JOINED(BITS, WIDE, n)) {
@@ -151,13 +183,5 @@ TQ_FN float tq_encode(
   if (TQ_JOINED(BITS, WIDE, n)) {
     shares[lane] = share;
   }
-  if (POLICY == 0) {
-    return length;
-  }
-  dot = tq_team_sum<LANES>(dot);
-  square = tq_team_sum<LANES>(square);
-  if (POLICY == 1) {
-    return dot > 0.0f ? length * dot / square : 0.0f;
-  }
-  return length / (dot > 0.0f ? dot : 1.0f);
+  return tq_scale_of_team<POLICY, LANES>(length, dot, square);
 }
