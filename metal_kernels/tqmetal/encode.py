@@ -77,12 +77,17 @@ def recipe_of(codec: Codec) -> Recipe | None:
         return None
     if type(book).encode is not LutCodebook.encode:
         return None
+    signs, rotates = rotation_of(codec)
+    bounds = np.concatenate([_bounds(np.asarray(table)) for table in book.levels])
+    return Recipe(side, POLICIES.index(book.scale), mx.array(bounds), signs, rotates)
+
+
+def rotation_of(codec: Codec) -> tuple[mx.array | None, bool]:
+    """Return the signs with which a kernel rotates, or None, and whether MLX rotates before it."""
     signs = None
     if isinstance(codec.rotation, HadamardRotation):
         signs = codec.rotation.one_transform()
-    rotates = signs is None and not isinstance(codec.rotation, IdentityRotation)
-    bounds = np.concatenate([_bounds(np.asarray(table)) for table in book.levels])
-    return Recipe(side, POLICIES.index(book.scale), mx.array(bounds), signs, rotates)
+    return signs, signs is None and not isinstance(codec.rotation, IdentityRotation)
 
 
 def _bounds(levels: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -10,11 +10,9 @@ from attrs import frozen
 
 from tqcore.codec import Codec
 from tqcore.protocols import Planes
-from tqmetal.encode import limits
+from tqmetal.encode import limits, rotation_of
 from tqmetal.kernels import Launch
 from tqmetal.sides import Side, side_of
-from tqplugins.hadamard.device import HadamardRotation
-from tqplugins.identity.device import IdentityRotation
 from tqplugins.lut.policy import POLICIES
 from tqplugins.trellis.device import TrellisCodebook
 
@@ -71,10 +69,7 @@ def trellis_recipe_of(codec: Codec) -> TrellisRecipe | None:
         return None
     if any(getattr(type(book), name) is not getattr(TrellisCodebook, name) for name in METHODS):
         return None
-    signs = None
-    if isinstance(codec.rotation, HadamardRotation):
-        signs = codec.rotation.one_transform()
-    rotates = signs is None and not isinstance(codec.rotation, IdentityRotation)
+    signs, rotates = rotation_of(codec)
     sizes = mx.array(np.array(book.sizes, np.float32))
     return TrellisRecipe(side, POLICIES.index(book.scale), sizes, signs, rotates)
 

@@ -7,7 +7,7 @@ import mlx.core as mx
 from tqcore.attention.mask import SegmentMask
 from tqcore.cache.finish import finish
 from tqcore.cache.live import Live
-from tqcore.cache.segments import attend_dense, attend_segment, finish_segment
+from tqcore.cache.segments import attend_alone, attend_dense, attend_segment
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
 from tqcore.cache.view import CacheView
@@ -137,9 +137,7 @@ class Attending:
         centre = self.tokens.centre
         alone = sinks is None and not parts and len(segments) == 1 and segments[0].is_packed
         if alone and not centre.arrays:
-            out = finish_segment(*calls[0], scale=scale, softcap=softcap)
-            if out is not None:
-                return out
+            return attend_alone(*calls[0], scale=scale, softcap=softcap)
         parts += [
             attend_segment(*call, scale=scale, softcap=softcap, centre=centre) for call in calls
         ]

@@ -13,6 +13,7 @@ from tqcore.attention.blocks import Cut, attend_blocks
 from tqcore.attention.mask import SegmentMask
 from tqcore.cache.centre import Centre
 from tqcore.cache.centred import centred
+from tqcore.cache.finish import finish
 from tqcore.cache.tokens import Segment
 from tqcore.codec import Codec, side_spec
 from tqcore.device import device_kind
@@ -63,7 +64,7 @@ def request_for(
     )
 
 
-def finish_segment(
+def attend_alone(
     queries: mx.array,
     segment: Segment,
     codecs: tuple[Codec, Codec],
@@ -71,20 +72,22 @@ def finish_segment(
     *,
     scale: float,
     softcap: float | None = None,
-) -> mx.array | None:
-    """Attend to a packed segment that is all there is, if a kernel does that in one go.
+) -> mx.array:
+    """Attend to a packed segment that is all there is, in one go where a kernel does that.
 
-    Returns ``[B, Hq, L, Dv]`` in the queries' dtype, or None: ``attend_segment`` does it.
+    Returns ``[B, Hq, L, Dv]`` in the queries' dtype.
     """
     choice, encoded = _choose(queries, segment, codecs, mask, softcap)
-    if not choice.finishes:
-        return None
-    kernel: Any = choice.kernel
-    with _naming(kernel):
-        out: mx.array | None = kernel.attend_finished(
-            queries, encoded, mask, scale=scale, softcap=softcap
-        )
-    return out
+    if choice.finishes:
+        kernel: Any = choice.kernel
+        with _naming(kernel):
+            out: mx.array | None = kernel.attend_finished(
+                queries, encoded, mask, scale=scale, softcap=softcap
+            )
+        if out is not None:  # it may give up on a segment
+            return out
+    part = _served(choice, queries, encoded, mask, scale, softcap)
+    return finish([part], None, queries.dtype)
 
 
 def _packed(
@@ -96,6 +99,17 @@ def _packed(
     softcap: float | None,
 ) -> Partial:
     choice, encoded = _choose(queries, segment, codecs, mask, softcap)
+    return _served(choice, queries, encoded, mask, scale, softcap)
+
+
+def _served(
+    choice: Choice,
+    queries: mx.array,
+    encoded: EncodedSegment,
+    mask: SegmentMask,
+    scale: float,
+    softcap: float | None,
+) -> Partial:
     kernel: Any = choice.kernel
     with _naming(kernel):
         if choice.rotates:
@@ -104,9 +118,9 @@ def _packed(
             )
             return part
         # The query is rotated once and the mixed values back once, however many tokens there are.
-        rotated = codecs[0].rotation.forward(queries.astype(mx.float32))
+        rotated = encoded.key_codec.rotation.forward(queries.astype(mx.float32))
         o, m, l = kernel.attend(rotated, encoded, mask, scale=scale, softcap=softcap)
-    return Partial(codecs[1].rotation.inverse(o), m, l)
+    return Partial(encoded.value_codec.rotation.inverse(o), m, l)
 
 
 def _choose(

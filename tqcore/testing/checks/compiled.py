@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from tqcore.spec import Component
 from tqcore.testing.checks._exercise import input_of, run
 from tqcore.testing.checks._subject import first_of, label, relative_error, to_backend, to_numpy
 from tqcore.testing.verdict import CheckFailed, NotApplicable, expect
+
+Result = TypeVar("Result")
 
 
 def check_compiles(component: Component) -> None:
@@ -27,17 +30,13 @@ def check_compiles(component: Component) -> None:
 
     expected = run(component, part, x)
     mx.eval([array for _, array in expected])
-    try:
-        came = mx.compile(arrays)(x)
-        mx.eval(came)
-    except Exception as error:  # whatever tracing makes of it
-        raise CheckFailed(
-            label(component),
-            "cannot be compiled",
-            "MLX operations alone: no item(), no numpy, no branch on an array's values",
-            f"{type(error).__name__}: {str(error).splitlines()[0]}",
-            f"mx.compile of everything it does with {given}",
-        ) from error
+    came = compiled_call(
+        arrays,
+        x,
+        label(component),
+        wanted="MLX operations alone: no item(), no numpy, no branch on an array's values",
+        given=f"mx.compile of everything it does with {given}",
+    )
     for (name, plain), compiled in zip(expected, came, strict=True):
         wrong, limit = _gap(to_numpy(plain), to_numpy(compiled))
         expect(
@@ -48,6 +47,25 @@ def check_compiles(component: Component) -> None:
             got=f"{wrong:.2g} off",
             given=given,
         )
+
+
+def compiled_call(
+    function: Callable[[Any], Result], x: Any, who: str, *, wanted: str, given: str
+) -> Result:
+    """Return ``function(x)`` by ``mx.compile``, evaluated.
+
+    Raises:
+        CheckFailed: it cannot be compiled.
+    """
+    import mlx.core as mx
+
+    try:
+        came: Result = mx.compile(function)(x)
+        mx.eval(came)
+    except Exception as error:  # whatever tracing makes of it
+        got = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        raise CheckFailed(who, "cannot be compiled", wanted, got, given) from error
+    return came
 
 
 def _gap(plain: Any, compiled: Any) -> tuple[float, float]:

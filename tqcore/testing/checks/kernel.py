@@ -15,7 +15,8 @@ from tqcore.registry import registry
 from tqcore.select import reasons_of
 from tqcore.spec import Component, SchemeInfo
 from tqcore.testing.checks._subject import label, thinned
-from tqcore.testing.verdict import CheckFailed, NotApplicable, expect
+from tqcore.testing.checks.compiled import compiled_call
+from tqcore.testing.verdict import NotApplicable, expect
 from tqcore.widths import widths_of
 
 QUERIES = (1, 4)
@@ -89,17 +90,8 @@ def check_kernel_compiles(component: Component) -> None:
 
             expected = attend(q)
             mx.eval(expected)
-            try:
-                came = mx.compile(attend)(q)
-                mx.eval(came)
-            except Exception as error:  # whatever tracing makes of it
-                raise CheckFailed(
-                    label(component),
-                    "cannot be compiled",
-                    "MLX operations alone, or lazy = False",
-                    f"{type(error).__name__}: {str(error).splitlines()[0]}",
-                    call.text,
-                ) from error
+            who, wanted = label(component), "MLX operations alone, or lazy = False"
+            came = compiled_call(attend, q, who, wanted=wanted, given=call.text)
             for name, plain, compiled in zip("oml", expected, came, strict=True):
                 gap = float(mx.abs(plain - compiled).max() / mx.abs(plain).max())
                 expect(
