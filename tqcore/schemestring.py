@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from tqcore.errors import OptionError, ShapeError
+from tqcore.errors import OptionError, ShapeError, TqcoreError
 from tqcore.layers import Fits, layer_widths, parse_fits, skipped
 from tqcore.registry import Registry, registry
 from tqcore.select import check_preferred
@@ -58,7 +58,8 @@ class SchemeChoice:
     def sides(self) -> tuple[float, float]:
         """Bits a value of keys and of values, before a fraction is spread over layers.
 
-        Of a plan, the mean over the layers that are packed.
+        By the scheme's own rule, at a usual shape. Of a plan, the mean over the layers that are
+        packed.
         """
         return _sides(self)
 
@@ -124,9 +125,10 @@ class SchemeChoice:
 
 @functools.lru_cache(maxsize=64)
 def _sides(choice: SchemeChoice) -> tuple[float, float]:
-    both = (choice, choice.value or choice)
-    key, value = (each.widths.with_default(each.info.default_bits).sides() for each in both)
-    base = key[0], value[1]
+    if choice.value is None:
+        base = _given(choice)
+    else:
+        base = _given(choice, "key")[0], _given(choice.value, "value")[1]
     fits = choice.fits
     if fits is None:
         return base
@@ -137,6 +139,27 @@ def _sides(choice: SchemeChoice) -> tuple[float, float]:
         sum(key for key, _ in widths) / len(widths),
         sum(value for _, value in widths) / len(widths),
     )
+
+
+_SPREAD = 0.02
+"""A side's codes are whole bits: so far a fraction that is met over layers is off in one."""
+
+
+def _given(choice: SchemeChoice, only: Side | None = None) -> tuple[float, float]:
+    """Return what the scheme gives both sides of a layer without widths of its own."""
+    info = choice.info
+    asked = choice.widths.with_default(info.default_bits).sides()
+    options = {**dict(choice.options), "layers": info.parse_options({})["layers"]}
+    ctx = choice.place(ShapeCtx())
+    try:
+        spec = info.resolve(choice.widths, options, ctx, choice.start, only)
+    except TqcoreError:  # a scheme for other shapes
+        return asked
+    key, value = (
+        was if abs(side.bits - was) < _SPREAD else side.bits
+        for side, was in zip((spec.key, spec.value), asked, strict=True)
+    )
+    return key, value
 
 
 PARTS: tuple[Kind, ...] = ("rotation", "codebook", "packer")

@@ -204,3 +204,19 @@ def test_a_misspelt_kernel_is_refused_when_a_scheme_is_chosen(monkeypatch):
 def test_without_more_words_everything_is_quantized_from_the_first_token(known):
     choice = choose("turbo", known=known)
     assert (choice.start, choice.policy.start, choice.widths.bits) == (0, 0, 3.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "bits", "sides"),
+    [
+        ("turboquant", 3.5, (3, 4)),
+        ("turboquant", 3.3, (3.3, 3.3)),
+        ("trellis", 3.5, (4, 3)),
+        ("trellis", 3, (3.5, 2.5)),
+        ("trellis", None, (4, 4)),
+        ("turboquant+trellis", 3.5, (3, 3)),
+        ("trellis:layers=0:k2v1", 3.5, (4, 3)),
+    ],
+)
+def test_the_sides_told_are_those_of_the_schemes_own_rule(text, bits, sides):
+    assert choose(text, bits).sides == sides
