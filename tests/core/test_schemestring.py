@@ -213,7 +213,7 @@ def test_without_more_words_everything_is_quantized_from_the_first_token(known):
         ("turboquant", 3.3, (3.3, 3.3)),
         ("trellis", 3.5, (4, 3)),
         ("trellis", 3, (3.5, 2.5)),
-        ("trellis", None, (4, 4)),
+        ("trellis", None, (4, 3)),
         ("turboquant+trellis", 3.5, (3, 3)),
         ("trellis:layers=0:k2v1", 3.5, (4, 3)),
     ],

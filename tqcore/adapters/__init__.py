@@ -11,8 +11,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Literal
 
+from tqcore.choice import SchemeChoice
 from tqcore.errors import HostError, OptionError
-from tqcore.schemestring import SchemeChoice, choose
+from tqcore.schemestring import choose
 
 if TYPE_CHECKING:
     from tqcore.adapters.host import Host

@@ -10,8 +10,8 @@ from tqcore.adapters.flags import Flags
 from tqcore.adapters.host import Host
 from tqcore.adapters.making import CacheMaker, Filled
 from tqcore.adapters.wiring import wiring_of
+from tqcore.choice import SchemeChoice
 from tqcore.errors import TqcoreError
-from tqcore.schemestring import SchemeChoice
 
 
 class Quantizing:

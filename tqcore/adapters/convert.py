@@ -21,8 +21,8 @@ from tqcore.cache import (
 )
 from tqcore.cache.base import TokenCache
 from tqcore.cache.window import Windowed
+from tqcore.choice import SchemeChoice
 from tqcore.layers import skipped
-from tqcore.schemestring import SchemeChoice
 
 
 @frozen

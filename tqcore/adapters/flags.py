@@ -8,10 +8,10 @@ from typing import Any
 
 from attrs import fields, frozen
 
+from tqcore.choice import SchemeChoice
 from tqcore.errors import OptionError
 from tqcore.registry import registry
 from tqcore.schemestring import (
-    SchemeChoice,
     choose,
     expanded,
     is_plan,

@@ -13,7 +13,7 @@ from tqcore.adapters.convert import CacheTypes, Converter
 from tqcore.adapters.patches import PatchSet
 from tqcore.adapters.reading import needs_arrays
 from tqcore.adapters.stage import WHOLE, Stage
-from tqcore.schemestring import SchemeChoice
+from tqcore.choice import SchemeChoice
 
 if TYPE_CHECKING:
     from tqcore.adapters.making import Filled, Listener

@@ -13,7 +13,7 @@ from tqcore.adapters.host import Host
 from tqcore.adapters.reading import NEEDS_ARRAYS, STAYS_DENSE
 from tqcore.adapters.stage import stage_of
 from tqcore.cache.report import AS_ARRAYS
-from tqcore.schemestring import SchemeChoice
+from tqcore.choice import SchemeChoice
 
 logger = logging.getLogger(__name__)
 

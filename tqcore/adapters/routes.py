@@ -11,7 +11,7 @@ from tqcore.adapters.flags import Flags
 from tqcore.adapters.host import Host
 from tqcore.adapters.making import CacheMaker, Filled
 from tqcore.adapters.wiring import wire, wiring_of
-from tqcore.schemestring import SchemeChoice
+from tqcore.choice import SchemeChoice
 
 HostGetter = Callable[[], Host]
 Run = tuple[Any, list[Any] | None, CacheMaker | None]

@@ -12,7 +12,7 @@ from typing import Any
 
 from tqcore.adapters.host import Host
 from tqcore.adapters.making import CacheMaker
-from tqcore.schemestring import SchemeChoice
+from tqcore.choice import SchemeChoice
 
 Watch = Callable[[list[Any], dict[int, str]], None]
 """Called with each list of caches that was made, and why layers of it were left alone."""

@@ -7,8 +7,9 @@ from pathlib import Path
 from attrs import field, frozen
 from attrs import validators as v
 
+from tqcore.choice import SchemeChoice
 from tqcore.errors import OptionError
-from tqcore.schemestring import SchemeChoice, choose, is_plan
+from tqcore.schemestring import choose, is_plan
 
 DTYPES = ("float32", "bfloat16", "float16")
 SCHEMES = ("turboquant@4", "turboquant@3.5")

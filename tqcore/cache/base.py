@@ -15,9 +15,9 @@ from tqcore.cache.storage import STEP
 from tqcore.cache.tokens import Tokens
 from tqcore.cache.view import CacheView
 from tqcore.centring import ENOUGH
+from tqcore.choice import SchemeChoice
 from tqcore.codec import Codec, codec_for
 from tqcore.errors import ShapeError, StateError
-from tqcore.schemestring import SchemeChoice
 from tqcore.spec import ShapeCtx
 from tqcore.widths import Side
 

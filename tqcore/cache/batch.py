@@ -19,8 +19,9 @@ from tqcore.cache.live import Live
 from tqcore.cache.masks import make_batch_mask
 from tqcore.cache.single import QuantizedKVCache
 from tqcore.cache.sinks import Sinks
+from tqcore.choice import SchemeChoice
 from tqcore.errors import StateError
-from tqcore.schemestring import SchemeChoice, choose
+from tqcore.schemestring import choose
 
 
 class BatchQuantizedKVCache(TokenCache):

@@ -12,8 +12,8 @@ from tqcore.cache.batch import BatchQuantizedKVCache
 from tqcore.cache.masks import make_batch_mask
 from tqcore.cache.rotating import RotatingQuantizedKVCache
 from tqcore.cache.window import Windowed
+from tqcore.choice import SchemeChoice
 from tqcore.errors import StateError
-from tqcore.schemestring import SchemeChoice
 
 
 class BatchRotatingQuantizedKVCache(Windowed, BatchQuantizedKVCache):

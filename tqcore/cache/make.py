@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tqcore.cache.single import QuantizedKVCache
+from tqcore.choice import SchemeChoice
 from tqcore.layers import skipped
-from tqcore.schemestring import SchemeChoice, choose
+from tqcore.schemestring import choose
 
 
 def make_caches(

@@ -15,9 +15,9 @@ from tqcore.cache.masks import make_window_mask
 from tqcore.cache.single import QuantizedKVCache
 from tqcore.cache.tokens import Tokens
 from tqcore.cache.window import Windowed
+from tqcore.choice import SchemeChoice
 from tqcore.codec import Codec
 from tqcore.errors import OptionError, StateError
-from tqcore.schemestring import SchemeChoice
 
 
 class RotatingQuantizedKVCache(Windowed, QuantizedKVCache):

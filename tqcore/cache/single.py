@@ -8,7 +8,8 @@ import mlx.core as mx
 
 from tqcore.cache.base import TokenCache
 from tqcore.cache.masks import make_mask
-from tqcore.schemestring import SchemeChoice, choose
+from tqcore.choice import SchemeChoice
+from tqcore.schemestring import choose
 
 
 class QuantizedKVCache(TokenCache):

@@ -7,8 +7,8 @@ from attrs import evolve
 from tqcore.cache.base import TokenCache
 from tqcore.cache.report import LayerReport
 from tqcore.cache.sinks import Sinks
+from tqcore.choice import SchemeChoice
 from tqcore.errors import StateError
-from tqcore.schemestring import SchemeChoice
 
 
 class Windowed(TokenCache):

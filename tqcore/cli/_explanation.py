@@ -6,10 +6,11 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tqcore.choice import SchemeChoice
 from tqcore.cli._output import print_table
 from tqcore.codec import Codec, codec_for, side_spec
 from tqcore.errors import KernelError, OptionError
-from tqcore.schemestring import SchemeChoice, brief
+from tqcore.schemestring import brief
 from tqcore.select import EncodeRequest, KernelRequest, encoder_for, kernel_for
 from tqcore.spec import CodecSpec, SchemeSpec, ShapeCtx
 

@@ -12,8 +12,9 @@ from attrs import frozen
 
 from tqcore.adapters import HostName, get_host
 from tqcore.adapters.seams import installed
+from tqcore.choice import SchemeChoice
 from tqcore.errors import HostError, ShapeError
-from tqcore.schemestring import SchemeChoice, brief
+from tqcore.schemestring import brief
 
 if TYPE_CHECKING:
     from tqcore.cache import LayerReport

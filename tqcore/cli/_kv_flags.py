@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from attrs import fields
 
 from tqcore.adapters.flags import Flags
+from tqcore.choice import SchemeChoice
 from tqcore.cli._hosted import InstalledHost
 from tqcore.errors import OptionError
-from tqcore.schemestring import SchemeChoice
 
 
 def add_host(parser: argparse.ArgumentParser) -> None:

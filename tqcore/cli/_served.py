@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tqcore.adapters import HostName, get_host
 from tqcore.adapters.batching import plain
 from tqcore.adapters.wiring import wire
+from tqcore.choice import SchemeChoice
 from tqcore.cli._hosted import describe
-from tqcore.schemestring import SchemeChoice
 
 if TYPE_CHECKING:
     from tqcore.adapters.making import Filled

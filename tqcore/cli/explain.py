@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tqcore.choice import SchemeChoice
 from tqcore.cli._arguments import positive
 from tqcore.cli._output import add_json_flag, print_json
-from tqcore.schemestring import SchemeChoice
 from tqcore.spec import ShapeCtx
 
 DTYPES = ("float16", "bfloat16", "float32")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from attrs import evolve, frozen
 
+from tqcore.choice import SchemeChoice
 from tqcore.measure.hosts import Loaded
 from tqcore.measure.quality import evaluate
 from tqcore.plan.cost import Costs
@@ -23,7 +24,6 @@ from tqcore.report.contenders import Contender, contenders
 from tqcore.report.corpus import Corpus
 from tqcore.report.divergence import measure_window, missing, window_of
 from tqcore.report.options import Asked
-from tqcore.schemestring import SchemeChoice
 
 CONTEXT = 1024
 """Tokens of a held-out window; its second half is judged."""

@@ -11,10 +11,10 @@ from tqcore.cache.make import layer_cache
 from tqcore.cache.single import QuantizedKVCache
 from tqcore.cache.storage import STEP
 from tqcore.cache.tokens import WINDOW_SLACK
+from tqcore.choice import SchemeChoice
 from tqcore.codec import codec_for
 from tqcore.layers import skipped
 from tqcore.plan.shapes import LayerShape
-from tqcore.schemestring import SchemeChoice
 from tqcore.spec import ShapeCtx
 
 _SAMPLE = 2 * STEP

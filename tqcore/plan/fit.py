@@ -9,13 +9,13 @@ from attrs import asdict, frozen
 from rich.console import Console
 
 from tqcore.cache.storage import STEP
+from tqcore.choice import SchemeChoice
 from tqcore.demo.smollm2 import ensure_model
 from tqcore.measure.hosts import load, pick_host
 from tqcore.measure.progress import bars
 from tqcore.plan.cost import Costs
 from tqcore.plan.memory import Memory
 from tqcore.plan.shapes import every_shape
-from tqcore.schemestring import SchemeChoice
 
 LONGEST = 1 << 30
 """Tokens; a cache that still fits then does not grow."""

@@ -9,9 +9,10 @@ from attrs import field, frozen
 from attrs import validators as v
 
 from tqcore.centring import ENOUGH
+from tqcore.choice import SchemeChoice
 from tqcore.errors import OptionError, ShapeError, TqcoreError, WidthError
 from tqcore.report.options import everywhere
-from tqcore.schemestring import SchemeChoice, choose
+from tqcore.schemestring import choose
 from tqcore.spec import SchemeInfo, ShapeCtx
 from tqcore.widths import Side
 

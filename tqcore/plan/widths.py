@@ -10,8 +10,9 @@ import itertools
 
 from attrs import frozen
 
+from tqcore.choice import SchemeChoice
 from tqcore.layers import Fits
-from tqcore.schemestring import SchemeChoice, choose, joined, parts
+from tqcore.schemestring import choose, joined, parts
 
 DENSE = 16.0
 """The width that stands for a layer that stays dense."""

@@ -8,13 +8,13 @@ import mlx.core as mx
 from attrs import field, frozen
 
 from tqcore.adapters import disable, enable
+from tqcore.choice import SchemeChoice
 from tqcore.errors import TqcoreError
 from tqcore.measure.errors import MeasureError
 from tqcore.measure.forward import Caches, logits
 from tqcore.measure.greedy import generate
 from tqcore.measure.hosts import DENSE, PEER, Loaded
 from tqcore.report.options import Asked
-from tqcore.schemestring import SchemeChoice
 from tqcore.spec import ShapeCtx
 
 AFFINE = "mlx-lm affine"

@@ -9,9 +9,10 @@ from typing import Any
 from attrs import field, frozen
 from attrs import validators as v
 
+from tqcore.choice import SchemeChoice
 from tqcore.errors import UnknownNameError, WidthError
 from tqcore.registry import registry
-from tqcore.schemestring import SchemeChoice, choose, is_plan, joined, parse, parts
+from tqcore.schemestring import choose, is_plan, joined, parse, parts
 
 
 def _once(given: Iterable[Any]) -> tuple[Any, ...]:

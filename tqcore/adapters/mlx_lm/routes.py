@@ -9,7 +9,7 @@ from tqcore.adapters.batching import batching, prefilled
 from tqcore.adapters.host import Host
 from tqcore.adapters.patches import Patch
 from tqcore.adapters.routes import Run, loading, quantize_cache, quantized_caches, taking_flags
-from tqcore.schemestring import SchemeChoice
+from tqcore.choice import SchemeChoice
 
 PARAMETERS = ("prompt", "model")
 GENERATE = "mlx_lm.generate"

@@ -12,7 +12,7 @@ from tqcore.adapters.flags import Flags
 from tqcore.adapters.host import Host
 from tqcore.adapters.patches import Patch
 from tqcore.adapters.routes import Run, loading, quantize_cache, quantized_caches, taking_flags
-from tqcore.schemestring import SchemeChoice
+from tqcore.choice import SchemeChoice
 
 PARAMETERS = ("input_ids", "model", "pixel_values", "mask")
 

@@ -18,9 +18,10 @@ from tqcore.adapters.flags import HOST_DEFAULT_SCHEME, Flags
 from tqcore.adapters.mlx_vlm._seams import SERVER_SEAMS, TESTED
 from tqcore.adapters.patches import Patch, PatchSet
 from tqcore.adapters.seams import check
+from tqcore.choice import SchemeChoice
 from tqcore.errors import OptionError, TqcoreError
 from tqcore.registry import registry
-from tqcore.schemestring import SchemeChoice, choose, is_plan, parse, parts
+from tqcore.schemestring import choose, is_plan, parse, parts
 
 CONFIG = "mlx_vlm.server.runtime_config"
 NAMES = tuple(a.name for a in fields(Flags))

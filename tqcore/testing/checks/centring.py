@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tqcore.choice import SchemeChoice
 from tqcore.errors import ShapeError
-from tqcore.schemestring import SchemeChoice
 from tqcore.spec import SchemeInfo
 from tqcore.testing import strategies as tst
 from tqcore.testing.checks._subject import to_backend, to_numpy
