@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from attrs import frozen
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -18,6 +20,8 @@ from tqcore.report.tables import decode_speed, peak, prefill_speed
 
 DASHES = ("-", "--", "-.", ":")
 DPI = 110
+FOUND = ListedColormap(["#f4a582", "#92c5de"])
+"""Lost and found: colours that people who see no red or green tell apart (ColorBrewer RdBu)."""
 
 
 @frozen
@@ -65,7 +69,7 @@ def divergence(report: Report) -> Figure:
             at = (cache.bytes_per_token, cache.mean_kl)
             axes.annotate(f"{cache.bits:g}", at, (4, 4), textcoords="offset points", color=color)
     axes.set(xlabel="bytes a token", ylabel="mean KL to the dense cache, nats", yscale="log")
-    axes.legend()
+    axes.legend(title="numbers: bits a value")
     return figure
 
 
@@ -114,10 +118,14 @@ def needles(report: Report) -> Figure:
         depths = sorted({r.depth for r in cache.readings})
         found = {(r.depth, r.tokens): float(r.found) for r in cache.readings}
         grid = [[found[depth, count] for count in tokens] for depth in depths]
-        axes.imshow(grid, vmin=0, vmax=1, cmap="RdYlGn", aspect="auto")
+        axes.imshow(grid, vmin=0, vmax=1, cmap=FOUND, aspect="auto")
+        for row, column in np.ndindex(len(depths), len(tokens)):
+            mark = "found" if grid[row][column] else "lost"
+            axes.text(column, row, mark, ha="center", va="center", fontsize="x-small")
         axes.set_xticks(range(len(tokens)), [str(count) for count in tokens], fontsize="x-small")
         axes.set_yticks(range(len(depths)), [f"{d:.0%}" for d in depths], fontsize="x-small")
-        axes.set_title(cache.name, fontsize="small")
+        hits = sum(r.found for r in cache.readings)
+        axes.set_title(f"{cache.name}: {hits} of {len(cache.readings)}", fontsize="small")
     figure.supxlabel("tokens of the prompt", fontsize="small")
     figure.supylabel("depth of the key", fontsize="small")
     return figure
@@ -127,7 +135,7 @@ PLOTS = (
     Plot("divergence.png", "Divergence over bytes", divergence),
     Plot("layers.png", "Attention error by layer", layers),
     Plot("contexts.png", "Speed and memory over context", contexts),
-    Plot("needles.png", "Pass key: found (green) or not (red)", needles),
+    Plot("needles.png", "Pass key: where the model still found it", needles),
 )
 
 
