@@ -6,7 +6,7 @@ tables. Any other is left to the portable kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
@@ -17,12 +17,13 @@ from tqcore.spec import PlaneSpec
 from tqcore.widths import runs
 from tqmetal.side import Side
 from tqplugins.affine.layout import Groups
+from tqplugins.trellis.layout import by_window
 
 SCALE = PlaneSpec("scale", "uint16")
 RESIDUAL = PlaneSpec("residual", "uint16")
 
 LARGEST_CODE = 8
-"""Bits of a code, a trellis's low bit included: tables stay in threadgroup memory."""
+"""Bits of a code: tables stay in threadgroup memory."""
 
 
 def look_up(codec: Codec) -> Side | None:
@@ -57,19 +58,18 @@ def pairs(codec: Codec) -> Side | None:
 
 
 def trellis(codec: Codec) -> Side | None:
-    """Read ``trellis``: low bits, upper bits, points of one value or, at half widths, of two."""
+    """Read ``trellis``: points of one value or, at half widths, of two."""
     book = codec.codebook
     span = trellis_span(codec.spec.bits)
     states = getattr(getattr(book, "trellis", None), "states", 0)
     count = book.dim // span
     width = round(codec.spec.bits * span)
-    expected = ((count, 1), (count, width - 1)) if width > 1 else ((count, 1),)
-    if book.side_planes != (SCALE,) or book.runs != expected or book.dim != count * span:
+    if book.side_planes != (SCALE,) or book.runs != ((count, width),) or book.dim != count * span:
         return None
-    points = _points(book, 2 ** (width + 1), span)
+    points = _points(book, 2 ** (width + 1), span, by_window)
     if points is None or states not in (4, 8) or count < FEWEST_SYMBOLS or width > LARGEST_CODE:
         return None
-    return Side(book.dim, width - 1, 0, 0, points, span=span, states=states)
+    return Side(book.dim, width, 0, 0, points, span=span, states=states)
 
 
 def affine(codec: Codec) -> Side | None:
@@ -106,11 +106,13 @@ def _levels(
     return Side(book.dim, stored[-1][1], wide, 0, _constant(levels), project=project)
 
 
-def _points(book: Any, count: int, span: int) -> mx.array | None:
+def _points(
+    book: Any, count: int, span: int, ordered: Callable[[Any], Any] = np.asarray
+) -> mx.array | None:
     points = getattr(book, "points", None)
     if points is None or tuple(points.shape) != (count, span):
         return None
-    return _constant(np.asarray(points, dtype=np.float32).reshape(-1))
+    return _constant(ordered(np.asarray(points, dtype=np.float32)).reshape(-1))
 
 
 def _constant(table: Any) -> mx.array:

@@ -23,7 +23,7 @@ from tqplugins.identity.device import IdentityRotation
 from tqplugins.lut.device import LutCodebook
 from tqplugins.qjl.layout import Sketch
 from tqplugins.qjl.sketch import sketch
-from tqplugins.trellis.layout import STATES, Trellis, labels
+from tqplugins.trellis.layout import STATES, Trellis
 
 BEFORE, AFTER = 3, 3
 """Tokens of the same buffers around those that are asked for, as a cache has them."""
@@ -117,9 +117,7 @@ class _Points:
 
     def decode(self, codes: mx.array, side: Sequence[mx.array]) -> mx.array:
         if self.trellis is not None:
-            low, upper = mx.split(codes, [self.trellis.symbols], axis=-1)
-            codes = labels(mx, self.trellis.states, low)
-            codes = codes | (upper << 2) if len(self.runs) > 1 else codes
+            codes = self.trellis.numbers(mx, codes)
         values = mx.array(self.points)[codes].reshape(*codes.shape[:-1], self.dim)
         scale: mx.array = ufloat16.decode(mx, side[0])
         return values * scale[..., None]

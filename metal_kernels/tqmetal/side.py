@@ -16,11 +16,12 @@ class Side:
 
     Args:
         dim: values a vector that count; padding may follow.
-        bits: width of the narrow codes; of a trellis, without the low bit.
+        bits: width of the narrow codes.
         wide: how many codes, the first ones, are a bit wider.
         group: codes that share a scale and a bias; 0: one scale a vector.
         levels: float32, the table of ``bits + 1`` if any code is wide, then that of ``bits``; or
-            points, ``span`` values each; unused with groups.
+            points, ``span`` values each, of a trellis in the order of ``layout.by_window``; unused
+            with groups.
         span: values a code.
         states: of a trellis; 0: there is none.
         project: of codes with signs, what the signs were drawn by, to project a rotated query.
@@ -44,11 +45,6 @@ class Side:
     def width(self) -> int:
         """Values of a decoded vector: with signs, as many again, to meet the projected query."""
         return self.dim * (1 + self.signs)
-
-    @property
-    def code_bits(self) -> int:
-        """Bits that a code takes, the low bit of a trellis included."""
-        return self.bits + bool(self.states)
 
     def arrays(self, planes: Planes) -> list[mx.array]:
         """Return words, scales, biases and levels as kernels take them; no plane is copied."""

@@ -78,8 +78,7 @@ def tiling(backend: Backend, key: Side, value: Side, rows: int) -> Tiling:
     # As many equal tiles as are needed: 12 rows are 2 tiles of 6, not 8 and 4.
     shared = -(-rows // -(-rows // shared))
     light = all(
-        side.code_bits <= 4 * side.span and not side.wide and not side.group
-        for side in (key, value)
+        side.bits <= 4 * side.span and not side.wide and not side.group for side in (key, value)
     )
     tokens = 4 if light and shared <= 4 else 2
     simdgroups = next(n for n in (4, 2, 1) if n == 1 or 4 * n * shared * value.dim <= SHARED)

@@ -44,7 +44,7 @@ class TrellisRecipe:
     @property
     def words(self) -> int:
         """Words a vector."""
-        return -(-self.side.dim // self.side.span * (self.side.bits + 1) // 32)
+        return -(-self.side.dim // self.side.span * self.side.bits // 32)
 
     def constants(self) -> list[tuple[str, int]]:
         """Return the template constants."""

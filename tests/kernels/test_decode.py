@@ -218,6 +218,8 @@ def test_a_planted_fault_is_found(name, text, broken):
 TRELLIS = Variant(
     Stored(3, 64, kind="trellis"), Stored(2.5, 64, kind="trellis", states=8), gqa=2, parts=2
 )
+# 200 bits: what comes before the first code ends inside a word.
+SHORT_TRELLIS = Variant(Stored(2.5, 80, kind="trellis"), LUT, gqa=1, tokens=40)
 WIDE_TRELLIS = Variant(Stored(2, 256, kind="trellis", states=8), LUT, gqa=1, tokens=40)
 SIGNED = Variant(Stored(3, 64, kind="lut+sign"), Stored(2.5, 64, kind="pair"), gqa=2)
 
@@ -225,14 +227,20 @@ SIGNED = Variant(Stored(3, 64, kind="lut+sign"), Stored(2.5, 64, kind="pair"), g
 @pytest.mark.parametrize(
     ("variant", "text", "broken"),
     [
-        (TRELLIS, "first > 0 ? first - 3 : T - 3", "first > 0 ? first - 3 : 0"),
-        (TRELLIS, "first > 0 ? first - 3 : T - 3", "first - 3"),
-        (TRELLIS, "((x >> 5) ^ (x >> 1)) | (x >> 4)", "((x >> 5) ^ (x >> 3)) | (x >> 4)"),
-        (TRELLIS, "((x >> 5) ^ (x >> 3) ^ (x << 1)) | (x >> 2)", "((x >> 5) ^ (x >> 3)) | (x >> 2)"),
-        (TRELLIS, "at |= bits &", "at |= 0 &"),
-        (TRELLIS, "(states) > 0 ? (dim) / (span) : 0", "0"),
-        (WIDE_TRELLIS, "last = x;", ""),
-        (WIDE_TRELLIS, "tq_funnel(last, x, 25)", "tq_funnel(last, x, 27)"),
+        (TRELLIS, "word > 0 ? word - 1 : T * BITS / 32 - 1", "word > 0 ? word - 1 : 0"),
+        (TRELLIS, "word > 0 ? word - 1 : T * BITS / 32 - 1", "word - 1"),
+        (TRELLIS, "tq_funnel(last, words[word * stride], first * BITS % 32)", "last"),
+        (TRELLIS, "codes ^ (two & odd)", "codes ^ (two & even)"),
+        (TRELLIS, "codes ^ (two & even)", "codes"),
+        (TRELLIS, "(one & even)", "(codes & even)"),
+        (TRELLIS, "31 + i * BITS", "32 + i * BITS"),
+        (TRELLIS, "share[0] << BITS", "share[0]"),
+        (TRELLIS, "place / BITS % 2 == ODD", "true"),
+        (SHORT_TRELLIS, "(first > 0 ? first : T) * BITS - three", "first * BITS - three"),
+        (SHORT_TRELLIS, "<< (32 - three)", ""),
+        (WIDE_TRELLIS, "flips = one ^ tq_funnel", "flips = tq_funnel"),
+        (WIDE_TRELLIS, "32 - 3 * BITS", "32 - 2 * BITS"),
+        (WIDE_TRELLIS, "tq_funnel(share[K], codes, 32 - BITS)", "codes << BITS"),
         (SIGNED, "sign ^ 0xbf800000u", "sign ^ 0x3f800000u"),
         (SIGNED, "sums[u][r] * sides[u][1]", "sums[u][r] * sides[u][0]"),
         (SIGNED, "KSTREAM = KD * KBITS", "KSTREAM = KD * (KBITS - 1)"),
@@ -255,7 +263,7 @@ def test_a_fault_of_another_kind_is_found(variant, text, broken):
 
 
 def test_those_are_right_without_a_fault(launches):
-    for variant in (TRELLIS, WIDE_TRELLIS, SIGNED):
+    for variant in (TRELLIS, SHORT_TRELLIS, WIDE_TRELLIS, SIGNED):
         assert decode_error(variant, launches) < CLOSE
 
 

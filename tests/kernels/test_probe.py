@@ -125,9 +125,9 @@ def test_every_kind_and_width_that_is_read_is_probed(monkeypatch, spec):
     ("spec", "text", "broken"),
     [
         (OTHERS[0], "index * SPAN", "index"),
-        (OTHERS[2], "(bits >> 3) ^ (bits >> 1)", "(bits >> 3) ^ (bits >> 2)"),
-        (OTHERS[2], "(bits >> 3) ^ (bits >> 2) ^ bits", "(bits >> 3) ^ (bits >> 2)"),
-        (OTHERS[4], "T - past, past", "T - past - 1, past"),
+        (OTHERS[2], "return number ^ oldest", "return number"),
+        (OTHERS[2], "((bits >> BITS) & 1)) ^ oldest", "((bits >> BITS) & 1))"),
+        (OTHERS[4], "T * BITS - tail, tail", "T * BITS - tail - 1, tail"),
         (OTHERS[5], "D * BITS + WIDE + i", "D * BITS + i"),
         (OTHERS[5], "sign != 0", "sign == 0"),
     ],

@@ -135,8 +135,8 @@ def test_a_right_kernel_passes_its_probe(monkeypatch):
         ("older * (STATES / 2)", "older"),
         ("(low ^ history ^ (history >> 2))", "(low ^ (history >> 2))"),
         ("nearest = gap < least ? upper", "nearest = gap > least ? upper"),
-        ("upper >> (start - bit)", "upper"),
-        ("(start - T) /", "(start - T + BITS) /"),
+        ("(code & 1u) << (BITS - 1)", "(code & 1u) << BITS"),
+        ("code >> (start - bit)", "code"),
     ],
 )
 def test_the_probe_finds_a_planted_fault(monkeypatch, text, broken):

@@ -56,20 +56,30 @@ def test_labels_of_a_word_are_those_of_its_steps(states, data):
 
 @pytest.mark.parametrize(("states", "bits"), EACH)
 def test_decode_is_shifts_an_xor_and_a_table(states, bits):
-    """The rule of docs/format.md on the packed words themselves, 32 symbols a word."""
+    """The rule of docs/format.md on the packed stream itself, as one long number a vector."""
     codec = codec_for(
         CodecSpec("identity", "trellis", "u32le", bits, params={"states": states}), 128
     )
     words, scale = (np.array(plane) for plane in codec.encode(mx.array(normals(4, 128))))
     assert codec.layout == "u32le/1"
-    count = codec.codebook.trellis.symbols
-    stream = (words[..., None] >> np.arange(32) & 1).reshape(4, -1)
-    u, rest = stream[:, :count], stream[:, count:]
-    one, two, three = (np.roll(u, steps, -1) for steps in (1, 2, 3))
-    index = 2 * (u ^ two) + one if states == 4 else 2 * (u ^ one ^ three) + two
-    width = codec.codebook.trellis.width - 1
-    for bit in range(width):
-        index = index + (rest[:, bit : count * width : width] << (2 + bit))
+    count, width = codec.codebook.trellis.symbols, codec.codebook.trellis.width
+    tops = sum(1 << (width * t + width - 1) for t in range(count))
+    index = np.empty((4, count), int)
+    for vector, row in zip(index, words, strict=True):
+        stream = int.from_bytes(row.astype("<u4").tobytes(), "little")
+
+        def before(steps, stream=stream):
+            """Return the stream of the codes ``steps`` before: around the end of the vector."""
+            bits = steps * width
+            return (stream << bits | stream >> (count * width - bits)) & tops
+
+        mine = stream & tops
+        high = mine ^ before(2) if states == 4 else mine ^ before(1) ^ before(3)
+        low = before(1) if states == 4 else before(2)
+        for t in range(count):
+            code = stream >> (width * t) & (2**width - 1)
+            label = [top >> (width * t + width - 1) & 1 for top in (high, low)]
+            vector[t] = 4 * (code & (2 ** (width - 1) - 1)) + 2 * label[0] + label[1]
     points = np.array(codec.codebook.points)[index].reshape(4, 128)
     expected = points * ufloat16.decode(np, scale)[:, None]
     np.testing.assert_allclose(np.array(codec.decode((mx.array(words), mx.array(scale)))), expected)

@@ -36,8 +36,8 @@ constexpr int THREADS = 32 * SIMDGROUPS;
 constexpr int STEP = TEAMS * TOKENS;
 constexpr int KPOINTS = TQ_POINTS(KBITS, KWIDE, KGROUP, KSTATES);
 constexpr int VPOINTS = TQ_POINTS(VBITS, VWIDE, VGROUP, VSTATES);
-constexpr int KSIZE = TQ_SHARE(KD, KBITS, KWIDE, KSPAN, KSTATES, KN);
-constexpr int VSIZE = TQ_SHARE(VD, VBITS, VWIDE, VSPAN, VSTATES, VN);
+constexpr int KSIZE = TQ_SHARE(KBITS, KWIDE, KSPAN, KSTATES, KN);
+constexpr int VSIZE = TQ_SHARE(VBITS, VWIDE, VSPAN, VSTATES, VN);
 constexpr int KSTREAM = KD * KBITS + KWIDE;
 
 TQ_SHARED tq_chunk<TQ_CHUNK(KN)> queries[(1 + KSIGNS) * ROWS * KD / TQ_CHUNK(KN)];
@@ -140,7 +140,7 @@ for (int start = begin + int(simd) * STEP; start < end; start += SIMDGROUPS * ST
 
   TQ_UNROLL
   for (int u = 0; u < TOKENS; u++) {
-    tq_label<KSTATES, KN / KSPAN>(key_share[u]);
+    tq_label<KSTATES, KBITS, KN / KSPAN>(key_share[u]);
   }
   float s[TOKENS][ROWS];
   tq_dot<KBITS, KWIDE, KGROUP, KSPAN, KSTATES, KN, LANES, ROWS, TOKENS>(
@@ -212,7 +212,7 @@ for (int start = begin + int(simd) * STEP; start < end; start += SIMDGROUPS * ST
   }
   TQ_UNROLL
   for (int u = 0; u < TOKENS; u++) {
-    tq_label<VSTATES, VN / VSPAN>(value_share[u]);
+    tq_label<VSTATES, VBITS, VN / VSPAN>(value_share[u]);
     tq_mix<VBITS, VWIDE, VGROUP, VSPAN, VSTATES, VN, ROWS>(
         value_share[u], value_table, value_sides[u], lane, s[u], o);
   }

@@ -12,7 +12,7 @@ constexpr int TEAMS = 32 / LANES;
 constexpr int THREADS = 32 * SIMDGROUPS;
 constexpr int STEP = TEAMS * TOKENS;
 constexpr int VPOINTS = TQ_POINTS(VBITS, VWIDE, VGROUP, VSTATES);
-constexpr int VSIZE = TQ_SHARE(VD, VBITS, VWIDE, VSPAN, VSTATES, VN);
+constexpr int VSIZE = TQ_SHARE(VBITS, VWIDE, VSPAN, VSTATES, VN);
 
 TQ_SHARED tq_chunk<VSPAN> value_table[VPOINTS];
 TQ_SHARED float outs[SIMDGROUPS * ROWS * VD];
@@ -84,7 +84,7 @@ for (int start = begin + int(simd) * STEP; start < end; start += SIMDGROUPS * ST
   }
   TQ_UNROLL
   for (int u = 0; u < TOKENS; u++) {
-    tq_label<VSTATES, VN / VSPAN>(value_share[u]);
+    tq_label<VSTATES, VBITS, VN / VSPAN>(value_share[u]);
     tq_mix<VBITS, VWIDE, VGROUP, VSPAN, VSTATES, VN, ROWS>(
         value_share[u], value_table, value_sides[u], lane, weight[u], o);
   }

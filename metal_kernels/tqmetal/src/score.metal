@@ -12,7 +12,7 @@ constexpr int TEAMS = 32 / LANES;
 constexpr int THREADS = 32 * SIMDGROUPS;
 constexpr int STEP = TEAMS * TOKENS;
 constexpr int KPOINTS = TQ_POINTS(KBITS, KWIDE, KGROUP, KSTATES);
-constexpr int KSIZE = TQ_SHARE(KD, KBITS, KWIDE, KSPAN, KSTATES, KN);
+constexpr int KSIZE = TQ_SHARE(KBITS, KWIDE, KSPAN, KSTATES, KN);
 constexpr int KSTREAM = KD * KBITS + KWIDE;
 
 TQ_SHARED tq_chunk<TQ_CHUNK(KN)> queries[(1 + KSIGNS) * ROWS * KD / TQ_CHUNK(KN)];
@@ -74,7 +74,7 @@ for (int start = simd * STEP; start < tokens; start += splits * SIMDGROUPS * STE
   }
   TQ_UNROLL
   for (int u = 0; u < TOKENS; u++) {
-    tq_label<KSTATES, KN / KSPAN>(key_share[u]);
+    tq_label<KSTATES, KBITS, KN / KSPAN>(key_share[u]);
   }
   float s[TOKENS][ROWS];
   tq_dot<KBITS, KWIDE, KGROUP, KSPAN, KSTATES, KN, LANES, ROWS, TOKENS>(

@@ -2,35 +2,31 @@
 //
 // What is stored is a stream of codes (u32le.h) and its sides: GROUP = 0, one 16-bit scale a
 // vector and a table; GROUP > 0, a scale and a bias for every GROUP codes. A code stands for SPAN
-// values, a point of the table. STATES > 0: the number of a point is made of a code and of a label
-// of two bits, which the low bits choose that are stored first (trellis.h). A share starts at a
-// multiple of N, and N divides the vector.
+// values, a point of the table. STATES > 0: the number of a point is made of a code and of bits of the
+// codes before it (trellis.h). A share starts at a multiple of N, and N divides the vector.
 
 // 32-bit registers that hold n codes. Whole widths: the words they may touch, wherever they start
 // (a start is `first` and a multiple of n * bits). Fractions: indices, two a register.
 #define TQ_LOW_BIT(x) ((x) % 32 == 0 ? 32 : ((x) & -(x)))
 #define TQ_REGISTERS(bits, wide, n, first) \
-  ((bits) == 0  ? 0                        \
-   : (wide) > 0 ? ((n) + 1) / 2            \
-                : (63 - TQ_LOW_BIT((n) * (bits) | (first)) + (n) * (bits)) / 32)
+  ((wide) > 0 ? ((n) + 1) / 2              \
+              : (63 - TQ_LOW_BIT((n) * (bits) | (first)) + (n) * (bits)) / 32)
 
-// Registers of labels, which come before those of codes: 32 labels at most.
-#define TQ_LABELS(states) ((states) > 0 ? 2 : 0)
+// Words of n codes that start with a word.
+#define TQ_WORDS(bits, n) (((n) * (bits) + 31) / 32)
 
-// Bit at which the codes start: after a trellis's low bits.
-#define TQ_FIRST(dim, span, states) ((states) > 0 ? (dim) / (span) : 0)
-
-// Registers of a share of n values.
-#define TQ_SHARE(dim, bits, wide, span, states, n) \
-  (TQ_LABELS(states) + TQ_REGISTERS(bits, wide, (n) / (span), TQ_FIRST(dim, span, states)))
+// Registers of a share of n values; of a trellis, the bits before it, and its codes twice.
+#define TQ_SHARE(bits, wide, span, states, n)              \
+  ((states) > 0 ? 1 + 2 * TQ_WORDS(bits, (n) / (span)) \
+                : TQ_REGISTERS(bits, wide, (n) / (span), 0))
 
 // Levels that a codec's tables hold together; at least 1, since it is the size of an array.
 #define TQ_LEVELS(bits, wide, group) \
   ((group) > 0 ? 1 : (1 << (bits)) + ((wide) > 0 ? (2 << (bits)) : 0))
 
-// The same of points: a trellis has four for each code.
+// The same of points: a trellis has two for each code.
 #define TQ_POINTS(bits, wide, group, states) \
-  ((states) > 0 ? 4 << (bits) : TQ_LEVELS(bits, wide, group))
+  ((states) > 0 ? 2 << (bits) : TQ_LEVELS(bits, wide, group))
 
 // N floats that are read at once.
 template <int N>
@@ -74,9 +70,6 @@ TQ_FN void tq_load(Words words, int64_t stride, uint first, Share share) {
 // Index of the level of code i; of whole widths it is the code.
 template <int BITS, int WIDE, typename Share>
 TQ_FN uint tq_index(Share share, int i) {
-  if (BITS == 0) {
-    return 0;
-  }
   if (WIDE > 0) {
     return (share[i / 2] >> (16 * (i % 2))) & 0xffff;
   }
@@ -87,25 +80,16 @@ TQ_FN uint tq_index(Share share, int i) {
   return bits & ((1u << BITS) - 1);
 }
 
-// Number of the point of code i of a trellis. Fields are put where the address of a point has them,
-// so that no instruction is spent on multiplying by its size.
-template <int BITS, int SPAN, typename Share>
+// Number of the point of code i of a trellis, of N: its code and the bit before, in the copy for even
+// codes, which begins with what comes before the share, or in that for odd ones.
+template <int BITS, int N, typename Share>
 TQ_FN uint tq_labelled(Share share, int i) {
-  constexpr int place = SPAN == 2 ? 3 : 2;
-  constexpr uint field = (1u << BITS) - 1;
-  const int label = i % 16 * 2;
-  const uint low = label < place ? share[i / 16] << (place - label) : share[i / 16] >> (label - place);
-  uint at = low & (3u << place);
-  if (BITS > 0) {
-    const int shift = i * BITS % 32 - (place + 2);
-    const int word = TQ_LABELS(1) + i * BITS / 32;
-    const uint bits = shift < 0 ? share[word] << (shift < 0 ? -shift : 0)
-        : shift + place + 2 + BITS > 32
-        ? tq_funnel(share[word], share[word + 1], shift)
-        : share[word] >> (shift < 0 ? 0 : shift);
-    at |= bits & (field << (place + 2));
-  }
-  return at >> place;
+  const int bit = 31 + i * BITS;
+  const int word = bit / 32 + i % 2 * TQ_WORDS(BITS, N);
+  const int shift = bit % 32;
+  const uint bits =
+      shift + BITS + 1 > 32 ? tq_funnel(share[word], share[word + 1], shift) : share[word] >> shift;
+  return bits & ((2u << BITS) - 1);
 }
 
 // Sides as floats, whichever kind they are.
@@ -149,7 +133,7 @@ template <
     int BITS, int WIDE, int GROUP, int SPAN, int STATES, int N, typename Share, typename Points,
     typename Sides>
 TQ_FN float tq_value(Share share, Points points, Sides sides, uint first, int i) {
-  const uint index = STATES > 0 ? tq_labelled<BITS, SPAN>(share, i / SPAN)
+  const uint index = STATES > 0 ? tq_labelled<BITS, N / SPAN>(share, i / SPAN)
                                 : tq_index<BITS, WIDE>(share, i / SPAN);
   if (GROUP == 0) {
     return points[index].x[i % SPAN];

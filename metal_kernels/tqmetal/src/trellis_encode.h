@@ -13,6 +13,12 @@ TQ_FN uint tq_step_label(uint history, uint low) {
                      : ((low ^ history ^ (history >> 2)) & 1) << 1 | ((history >> 1) & 1);
 }
 
+// Number of a point in the table (trellis.h).
+template <int BITS>
+TQ_FN uint tq_number(uint upper, uint label) {
+  return ((label >> 1) << BITS) | (upper << 1) | (label & 1);
+}
+
 // Squared distance of a symbol, `size` times x, to the nearest point of each of the 4 labels.
 template <int BITS, int SPAN, typename Values, typename Points, typename Costs>
 TQ_FN void tq_branch_costs(Values x, float size, Points points, Costs cost) {
@@ -25,13 +31,13 @@ TQ_FN void tq_branch_costs(Values x, float size, Points points, Costs cost) {
   for (int label = 0; label < 4; label++) {
     cost[label] = TQ_FAR;
   }
-  for (int upper = 0; upper < (1 << BITS); upper++) {
+  for (uint upper = 0; upper < (1u << (BITS - 1)); upper++) {
     TQ_UNROLL
-    for (int label = 0; label < 4; label++) {
+    for (uint label = 0; label < 4; label++) {
       float gap = 0.0f;
       TQ_UNROLL
       for (int j = 0; j < SPAN; j++) {
-        const float part = symbol[j] - points[(4 * upper + label) * SPAN + j];
+        const float part = symbol[j] - points[tq_number<BITS>(upper, label) * SPAN + j];
         gap = fma(part, part, gap);
       }
       cost[label] = gap < cost[label] ? gap : cost[label];
@@ -44,11 +50,11 @@ template <int BITS, int SPAN, typename Values, typename Points>
 TQ_FN uint tq_nearest_point(Values x, float size, Points points, uint label) {
   float least = TQ_FAR;
   uint nearest = 0;
-  for (uint upper = 0; upper < (1u << BITS); upper++) {
+  for (uint upper = 0; upper < (1u << (BITS - 1)); upper++) {
     float gap = 0.0f;
     TQ_UNROLL
     for (int j = 0; j < SPAN; j++) {
-      const float part = x[j] * size - points[(4 * upper + label) * SPAN + j];
+      const float part = x[j] * size - points[tq_number<BITS>(upper, label) * SPAN + j];
       gap = fma(part, part, gap);
     }
     nearest = gap < least ? upper : nearest;
@@ -138,24 +144,4 @@ TQ_FN float tq_least_of_team(float error, float of) {
     of = better ? other_of : of;
   }
   return of;
-}
-
-// Word k of the codes of T symbols: their low bits, then BITS upper bits each. A code has its low
-// bit in bit 0.
-template <int T, int BITS, typename Codes>
-TQ_FN uint tq_trellis_word(Codes codes, uint k) {
-  const uint start = 32 * k;
-  uint word = 0;
-  for (uint bit = start; bit < uint(T) && bit < start + 32; bit++) {
-    word |= (codes[bit] & 1u) << (bit - start);
-  }
-  if (BITS > 0) {
-    uint i = start > uint(T) ? (start - T) / (BITS > 0 ? BITS : 1) : 0;
-    for (uint bit = T + i * BITS; i < uint(T) && bit < start + 32; i++) {
-      const uint upper = codes[i] >> 1;
-      word |= bit >= start ? upper << (bit - start) : upper >> (start - bit);
-      bit += BITS;
-    }
-  }
-  return word;
 }

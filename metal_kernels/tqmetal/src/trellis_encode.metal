@@ -2,10 +2,10 @@
 //
 //   vectors       [B, H, n, D]            floats of any type and strides
 //   signs         float32 [D]             signs over sqrt(D); unused unless ROTATED
-//   points        float32 [P, SPAN]       of P = 4 * 2^BITS, number 4 * upper bits + label
+//   points        float32 [P, SPAN]       of P = 2 * 2^BITS, ordered as in trellis.h
 //   sizes         float32 [SIZES]         factors on the unit vector, all tried
 //   limits        float32 [1]             the largest value of the type of vectors
-//   words         uint32 [B, H, n, W]     u32le/1: low bits, then BITS upper bits a symbol
+//   words         uint32 [B, H, n, W]     u32le/1, codes as in trellis.h
 //   scale         uint16 [B, H, n]
 //   D, BITS, SPAN, STATES, POLICY, ROTATED, SIZES, W                see encode.h, trellis.h
 //   THREADS                               threads a threadgroup
@@ -16,7 +16,7 @@
 constexpr int LANES = 8;
 constexpr int TEAMS = THREADS / LANES;
 constexpr int T = D / SPAN;
-constexpr int POINTS = (4 << BITS) * SPAN;
+constexpr int POINTS = (2 << BITS) * SPAN;
 
 TQ_SHARED float table[POINTS];
 TQ_SHARED float unit[TEAMS * D];
@@ -102,10 +102,10 @@ for (int t = int(lane); t < T; t += LANES) {
   const uint code = codes[symbol + t];
   const uint label = code >> 1;
   const uint upper = tq_nearest_point<BITS, SPAN>(unit + team * D + t * SPAN, size, table, label);
-  codes[symbol + t] = static_cast<uint8_t>((upper << 1) | (code & 1u));
+  codes[symbol + t] = static_cast<uint8_t>(((code & 1u) << (BITS - 1)) | upper);
   TQ_UNROLL
   for (int j = 0; j < SPAN; j++) {
-    const float level = table[(4 * upper + label) * SPAN + j];
+    const float level = table[tq_number<BITS>(upper, label) * SPAN + j];
     dot += unit[team * D + t * SPAN + j] * level;
     square += level * level;
   }
@@ -115,7 +115,7 @@ TQ_BARRIER;
 
 if (vector < count) {
   for (uint k = lane; k < uint(W); k += LANES) {
-    words[int64_t(vector) * W + k] = tq_trellis_word<T, BITS>(codes + symbol, k);
+    words[int64_t(vector) * W + k] = tq_word<T, BITS, 0>(codes + symbol, k);
   }
   if (lane == 0) {
     scale[vector] = static_cast<uint16_t>(tq_scale_code(scaled));

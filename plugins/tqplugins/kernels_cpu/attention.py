@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tqplugins.kernels_cpu import simd
-from tqplugins.kernels_cpu.calls import BLOCK, SPARE, TICKET
+from tqplugins.kernels_cpu.calls import BLOCK, TICKET
 from tqplugins.kernels_cpu.simd import compiled
 from tqplugins.kernels_cpu.words import expand
 
@@ -32,8 +32,7 @@ def attend(call: Any, worker: int) -> None:
     key_bytes, value_bytes = 4 * c.key.padded, 4 * c.value.padded
     stride = max(key_bytes, value_bytes)
     scales = c.scratch + worker * c.scratch_bytes
-    spare = scales + 4 * BLOCK
-    levels = spare + SPARE
+    levels = scales + 4 * BLOCK
     scores = levels + BLOCK * stride
     m = scores + c.tile * 4 * BLOCK
     l = m + 4 * c.tile
@@ -61,13 +60,13 @@ def attend(call: Any, worker: int) -> None:
         start, stop = _visible(c, b, first, rows, span)
         for t in range(start, stop, BLOCK):
             n = min(BLOCK, stop - t)
-            expand(c.key, c.key.expand, b, h, t, n, levels, stride, scales, spare)
+            expand(c.key, c.key.expand, b, h, t, n, levels, stride, scales)
             _score(q, rows, key_bytes, levels, stride, scales, n, scores)
             if c.softcap > ZERO:
                 _cap(scores, rows, c.softcap)
             if n < BLOCK or c.causal or c.mask:
                 _mask(c, b, h, first, rows, t, n, scores)
-            expand(c.value, c.value.expand, b, h, t, n, levels, stride, scales, spare)
+            expand(c.value, c.value.expand, b, h, t, n, levels, stride, scales)
             _soften(scores, rows, scales, m, l, o, value_bytes)
             _mix(scores, rows, levels, stride, n, o, value_bytes)
         row += span * c.batch * c.heads * c.rows

@@ -68,7 +68,7 @@ def expander(kind: str) -> int:
         "pair": expand_lut.pair,
         "trellis": expand_trellis.trellis,
     }
-    signature = numba.void(numba.from_dtype(SIDE), *[numba.int64] * 8)
+    signature = numba.void(numba.from_dtype(SIDE), *[numba.int64] * 7)
     return _address(_compile(expanders[kind], signature))
 
 

@@ -13,7 +13,7 @@ from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec
 from tqcore.protocols import EncodedSegment, Partial, Planes
 from tqcore.select import FAULT, EncodeRequest, KernelRequest, SideSpec
-from tqplugins.kernels_cpu.calls import ATTEND, BLOCK, SPARE, TILE
+from tqplugins.kernels_cpu.calls import ATTEND, BLOCK, TILE
 from tqplugins.kernels_cpu.encoder import encode, kind_of, unencodable
 from tqplugins.kernels_cpu.masks import Visible, visible
 from tqplugins.kernels_cpu.pool import share, threads
@@ -138,7 +138,7 @@ def _attend(
     m, l = np.empty(shape, np.float32), np.empty(shape, np.float32)
     c["o"], c["m"], c["l"] = place(o), place(m), place(l)
     dims = [int(c[name]["padded"]) for name in ("key", "value")]
-    floats = BLOCK * (1 + max(dims)) + SPARE // 4 + tile * (BLOCK + 2 + sum(dims))
+    floats = BLOCK * (1 + max(dims)) + tile * (BLOCK + 2 + sum(dims))
     scratch = np.zeros((workers, floats), np.float32)
     c["scratch"], c["scratch_bytes"] = place(scratch), scratch.strides[0]
     compiled = functions()

@@ -5,8 +5,7 @@ Eight codes of up to 8 bits lie in one unaligned 64-bit word of the stream. Up t
 eight bytes decodes both.
 
 An expander, one a decode kind, writes tokens ``t`` to ``t + n - 1`` of row ``b`` and head ``h`` to
-``levels``, ``stride`` bytes apart, and to ``scales`` what each is to be multiplied by. ``spare``
-is memory of its own, ``calls.SPARE`` bytes.
+``levels``, ``stride`` bytes apart, and to ``scales`` what each is to be multiplied by.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tqplugins.kernels_cpu import simd
+from tqplugins.kernels_cpu import lookups, simd
 from tqplugins.kernels_cpu.calls import PAIR_BITS, SHUFFLED_BITS
 from tqplugins.kernels_cpu.simd import compiled, inlined
 
@@ -89,17 +88,17 @@ def expand_run(
     if shuffled and start & 7 == 0:
         # Eight codes are ``width`` bytes; four are read, not beyond the vector's last one.
         done = max(0, min(count // 8, (size - 4 - (start >> 3)) // width + 1))
-        low, high, shifts = simd.load8(shuffled), simd.load8(shuffled + 32), simd.shifts(width, 0)
+        low, high, shifts = simd.load8(shuffled), simd.load8(shuffled + 32), lookups.shifts(width)
         for i in range(n):
             at, to = row + i * rows + (start >> 3), out + i * stride
             if width == SHUFFLED_BITS:
                 for group in range(done):
                     codes = simd.load_u32(at + 4 * group)
-                    simd.store(to + 32 * group, simd.pick16(codes, shifts, low, high))
+                    simd.store(to + 32 * group, lookups.pick16(codes, shifts, low, high))
             else:
                 for group in range(done):
                     codes = simd.load_u32(at + width * group)
-                    simd.store(to + 32 * group, simd.pick8(codes, shifts, low))
+                    simd.store(to + 32 * group, lookups.pick8(codes, shifts, low))
     if 8 * done < count:
         for i in range(n):
             _rest(row + i * rows, size, start, count, width, levels, 8 * done, out + i * stride)

@@ -26,9 +26,7 @@ ONE = np.float32(1)
 
 
 @compiled
-def lut(
-    side: Any, b: int, h: int, t: int, n: int, levels: int, stride: int, scales: int, spare: int
-) -> None:
+def lut(side: Any, b: int, h: int, t: int, n: int, levels: int, stride: int, scales: int) -> None:
     """Write levels, and the scales of the vectors."""
     expand_runs(side, b, h, t, n, levels, stride)
     write_scales(side, b, h, t, n, scales)
@@ -36,7 +34,7 @@ def lut(
 
 @compiled
 def affine(
-    side: Any, b: int, h: int, t: int, n: int, levels: int, stride: int, scales: int, spare: int
+    side: Any, b: int, h: int, t: int, n: int, levels: int, stride: int, scales: int
 ) -> None:
     """Write whole vectors, ``scale * code + bias`` group by group."""
     expand_runs(side, b, h, t, n, levels, stride)
@@ -55,7 +53,7 @@ def affine(
 
 @compiled
 def lut_sign(
-    side: Any, b: int, h: int, t: int, n: int, levels: int, stride: int, scales: int, spare: int
+    side: Any, b: int, h: int, t: int, n: int, levels: int, stride: int, scales: int
 ) -> None:
     """Write scaled levels, then signs times the residual's length: ``2 d`` floats.
 
@@ -85,9 +83,7 @@ def _multiply(out: int, count: int, factor: Any) -> None:
 
 
 @compiled
-def pair(
-    side: Any, b: int, h: int, t: int, n: int, levels: int, stride: int, scales: int, spare: int
-) -> None:
+def pair(side: Any, b: int, h: int, t: int, n: int, levels: int, stride: int, scales: int) -> None:
     """Write points in the plane, two coordinates a code."""
     row, rows, size = words_of(side, b, h, t), side.words_t, side.row_bytes
     start, count, width, points = side.start0, side.count0, side.width0, side.levels0

@@ -1,7 +1,7 @@
 """Compiled: expander of ``trellis``; ``tqplugins.trellis.layout`` has the code.
 
-The labels of 64 symbols are a few shifts and XORs of whole words, kept as two planes of bits.
-Points are ordered by label first: the four branches follow each other.
+A point's number takes what lies around its code in the stream: the low bit before it, the upper
+bits, and its own low bit, to which earlier ones are added. ``layout.by_window`` orders points so.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tqplugins.kernels_cpu import simd
-from tqplugins.kernels_cpu.calls import SPARE
+from tqplugins.kernels_cpu import lookups, simd
+from tqplugins.kernels_cpu.calls import LANES
 from tqplugins.kernels_cpu.expand import (
     eight_codes,
     one_code,
@@ -23,146 +23,127 @@ from tqplugins.kernels_cpu.expand import (
 from tqplugins.kernels_cpu.simd import compiled, inlined
 from tqplugins.kernels_cpu.words import to_bytes
 
-LOW = SPARE // 2
-"""Where the plane of the labels' low bits is, that of the high ones before it."""
-
 
 @compiled
 def trellis(
-    side: Any, b: int, h: int, t: int, n: int, levels: int, stride: int, scales: int, spare: int
+    side: Any, b: int, h: int, t: int, n: int, levels: int, stride: int, scales: int
 ) -> None:
     """Write the points of all symbols, and the scales of the vectors."""
     row = words_of(side, b, h, t)
-    if side.shuffled1:
-        done = _levels_in_registers(side, row, n, levels, stride, spare)
-    elif side.span == 1:
-        done = _levels(side, row, n, levels, stride, spare)
-    else:
-        done = _points(side, row, n, levels, stride, spare)
+    done = _in_registers(side, row, n, levels, stride) if side.shuffled0 else 0
+    if side.row_bytes >= 8 and done + 8 <= side.count0:
+        done = _in_memory(side, row, n, levels, stride, done)
     if done < side.count0:
         for i in range(n):
-            _rest(side, row + i * side.words_t, done, levels + i * stride, spare)
+            _rest(side, row + i * side.words_t, done, levels + i * stride)
     write_scales(side, b, h, t, n, scales)
 
 
-@inlined
-def write_labels(row: int, size: int, count: int, states: int, spare: int) -> None:
-    """Write the planes of the labels of ``count`` low bits, the first of a row."""
-    # What comes before symbol 0 is the end of the path: it bites its tail.
-    before = np.uint64(0)
-    if count & 7 == 0:
-        before = simd.load_u8(row + (count >> 3) - 1) << np.uint64(56)
-    else:
-        for k in range(1, 4):
-            before |= np.uint64(one_code(row, (-k) % count, 1)) << np.uint64(64 - k)
-    for at in range(0, (count + 7) >> 3, 8):
-        word = simd.load_u64(row + at) if at + 8 <= size else simd.load_u32(row + at)
-        one = word << np.uint64(1) | before >> np.uint64(63)
-        two = word << np.uint64(2) | before >> np.uint64(62)
-        if states == 4:
-            simd.store(spare + at, word ^ two)
-            simd.store(spare + LOW + at, one)
-        else:
-            three = word << np.uint64(3) | before >> np.uint64(61)
-            simd.store(spare + at, word ^ one ^ three)
-            simd.store(spare + LOW + at, two)
-        before = word
-
-
 @compiled
-def _window(side: Any, read: int) -> Any:
-    """Return how to read the upper bits of eight symbols in ``read`` bytes.
+def _in_registers(side: Any, row: int, n: int, levels: int, stride: int) -> Any:
+    """Look up levels in registers, sixteen at once; return how many a vector.
 
-    Returns:
-        Bytes from a row's first to the first that is read, bits before the first symbol's, groups
-        that can be read so. The low bits lie before, so there is room to read too early, and none
-        to read beyond the row.
+    Of each sixteen codes 16 bytes are read, of which the first two hold low bits before them. The
+    last ones' begin earlier, so that no read passes the row's end.
     """
-    start, width = side.start1, side.width1
-    if width == 0:
-        return 0, 0, side.count0 // 8
-    first, odd = start >> 3, start & 7
-    early = max(0, min(read - width - (odd != 0), first))
-    groups = (side.row_bytes - read + early - first) // width + 1
-    return first - early, 8 * early + odd, max(0, min(side.count0 // 8, groups))
+    # Fields are read once: for all that LLVM knows, every store may change them.
+    rows, states, width, table = side.words_t, side.states, side.width0, side.shuffled0
+    size, step = side.count0 * width // 8, 2 * width
+    groups = side.count0 // LANES
+    plain = min(groups, (size - 14) // step + 1)
+    control, one = simd.load16(side.windows), simd.load16(side.windows + 64)
+    two, three = simd.load16(side.windows + 128), simd.load16(side.windows + 192)
+    top = lookups.splat_bit16(width)
+    a, b = simd.load16(table), simd.load16(table + 64)
+    c, d = simd.load16(table + 128), simd.load16(table + 192)
+    for _ in range(n):
+        # What comes before symbol 0 is the end of the path: it bites its tail.
+        window = lookups.wrapped(lookups.load_window(row + size - 16), lookups.load_window(row))
+        lanes = lookups.bytes_to_lanes(window, control)
+        simd.store(levels, _sixteen(lanes, states, width, one, two, three, top, a, b, c, d))
+        for group in range(1, plain):
+            lanes = lookups.bytes_to_lanes(lookups.load_window(row + step * group - 2), control)
+            points = _sixteen(lanes, states, width, one, two, three, top, a, b, c, d)
+            simd.store(levels + 64 * group, points)
+        window = lookups.load_window(row + size - 16)
+        for group in range(max(1, plain), groups):
+            early = lookups.moved(control, step * group + 14 - size)
+            lanes = lookups.bytes_to_lanes(window, early)
+            points = _sixteen(lanes, states, width, one, two, three, top, a, b, c, d)
+            simd.store(levels + 64 * group, points)
+        row += rows
+        levels += stride
+    return LANES * groups
+
+
+@inlined
+def _sixteen(
+    lanes: Any, states: int, width: int, one: Any, two: Any, three: Any, top: Any,
+    a: Any, b: Any, c: Any, d: Any,
+) -> Any:  # fmt: skip
+    """Return the levels of sixteen codes, each lane of ``lanes`` having one and those before it."""
+    if states == 4:
+        number = lookups.number4(lanes, one, two, top)
+    else:
+        number = lookups.number8(lanes, one, two, three, top)
+    if width <= 3:
+        return lookups.look_up16(number, a)
+    if width == 4:
+        return lookups.look_up32(number, a, b)
+    return lookups.look_up64(number, a, b, c, d)
 
 
 @compiled
-def _levels_in_registers(side: Any, row: int, n: int, levels: int, stride: int, spare: int) -> Any:
-    """Look up levels in registers, eight a branch at most; return how many a vector."""
-    # Fields are read once: for all that LLVM knows, every store may change them.
+def _in_memory(side: Any, row: int, n: int, levels: int, stride: int, done: int) -> Any:
+    """Look up points by number, eight numbers in the bytes of a word; return how many a vector."""
     rows, size, count, states = side.words_t, side.row_bytes, side.count0, side.states
-    width, branches = side.width1, side.shuffled1
-    first, second = simd.load8(branches), simd.load8(branches + 32)
-    third, fourth = simd.load8(branches + 64), simd.load8(branches + 96)
-    start, skipped, groups = _window(side, 4)
-    shifts = simd.shifts(width, skipped)
+    width, span, points = side.width0, side.span, side.levels0
+    groups, shift = count // 8, np.uint64(width)
+    tops = np.uint64(0x0101010101010101) << shift
     for _ in range(n):
-        write_labels(row, size, count, states, spare)
-        for group in range(groups):
-            upper = simd.load_u32(row + start + width * group)
-            high, low = simd.load_u8(spare + group), simd.load_u8(spare + LOW + group)
-            eight = simd.pick_labelled(upper, shifts, high, low, first, second, third, fourth)
-            simd.store(levels + 32 * group, eight)
+        before = np.uint64(0)
+        if done or count % 8 == 0:
+            last = done // 8 - 1 if done else groups - 1
+            before = to_bytes(eight_codes(row, size, 0, last, width), width, 1) & tops
+        else:
+            for k in range(1, 4):
+                before |= _low_bit(row, (-k) % count, width) << np.uint64(64 - 8 * k + width)
+        for group in range(done // 8, groups):
+            codes = to_bytes(eight_codes(row, size, 0, group, width), width, 1)
+            here = codes & tops
+            first = here << np.uint64(8) | before >> np.uint64(56)
+            second = here << np.uint64(16) | before >> np.uint64(48)
+            if states == 4:
+                numbers = codes ^ second | first >> shift
+            else:
+                third = here << np.uint64(24) | before >> np.uint64(40)
+                numbers = codes ^ first ^ third | second >> shift
+            if span == 1:
+                store_levels(numbers, points, levels + 32 * group)
+            else:
+                store_points(numbers, points, levels + 64 * group)
+            before = here
         row += rows
         levels += stride
     return 8 * groups
 
 
 @inlined
-def _numbers(upper: Any, width: int, spare: int, group: int) -> Any:
-    """Return the numbers of eight symbols' points, one in each byte."""
-    low, high = simd.load_u8(spare + LOW + group), simd.load_u8(spare + group)
-    labels = to_bytes(low, 1, width) | to_bytes(high, 1, width + 1)
-    return to_bytes(upper, width, 0) | labels
+def _low_bit(row: int, t: int, width: int) -> Any:
+    return np.uint64(one_code(row, t * width + width - 1, 1))
 
 
 @compiled
-def _points(side: Any, row: int, n: int, levels: int, stride: int, spare: int) -> Any:
-    """Look up points in the plane; return how many symbols a vector are done."""
-    rows, size, count, states = side.words_t, side.row_bytes, side.count0, side.states
-    first, width, points = side.start1, side.width1, side.levels1
-    start, skipped, groups = _window(side, 8)
-    shift = np.uint64(skipped)
-    rest = count // 8 if size >= 8 else groups
-    for _ in range(n):
-        write_labels(row, size, count, states, spare)
-        for group in range(groups):
-            upper = simd.load_u64(row + start + width * group) >> shift
-            store_points(_numbers(upper, width, spare, group), points, levels + 64 * group)
-        for group in range(groups, rest):
-            upper = eight_codes(row, size, first, group, width)
-            store_points(_numbers(upper, width, spare, group), points, levels + 64 * group)
-        row += rows
-        levels += stride
-    return 8 * rest
-
-
-@compiled
-def _levels(side: Any, row: int, n: int, levels: int, stride: int, spare: int) -> Any:
-    """As ``_points`` on a line, of more levels than registers hold."""
-    rows, size, count, states = side.words_t, side.row_bytes, side.count0, side.states
-    width, points = side.width1, side.levels1
-    start, skipped, groups = _window(side, 8)
-    shift = np.uint64(skipped)
-    for _ in range(n):
-        write_labels(row, size, count, states, spare)
-        for group in range(groups):
-            upper = simd.load_u64(row + start + width * group) >> shift
-            store_levels(_numbers(upper, width, spare, group), points, levels + 32 * group)
-        row += rows
-        levels += stride
-    return 8 * groups
-
-
-@compiled
-def _rest(side: Any, row: int, done: int, out: int, spare: int) -> None:
+def _rest(side: Any, row: int, done: int, out: int) -> None:
     """Look up a vector's points one by one, from number ``done`` on."""
-    start, width, size = side.start1, side.width1, 4 * side.span
-    write_labels(row, side.row_bytes, side.count0, side.states, spare)
-    for j in range(done, side.count0):
-        index = one_code(row, start + j * width, width) if width else 0
-        index += one_code(spare + LOW, j, 1) << width
-        index += one_code(spare, j, 1) << (width + 1)
+    count, width, size = side.count0, side.width0, 4 * side.span
+    for t in range(done, count):
+        code = np.uint64(one_code(row, t * width, width))
+        one, two = _low_bit(row, (t - 1) % count, width), _low_bit(row, (t - 2) % count, width)
+        if side.states == 4:
+            flip, before = two, one
+        else:
+            flip, before = one ^ _low_bit(row, (t - 3) % count, width), two
+        number = np.int64(code << np.uint64(1) ^ flip << np.uint64(width) | before)
         for at in range(0, size, 4):
-            simd.store(out + size * j + at, simd.load_float(side.levels1 + size * index + at))
+            simd.store(out + size * t + at, simd.load_float(side.levels0 + size * number + at))

@@ -59,7 +59,7 @@ def trellis(c: Any, x: int, n: int, codes: int, fits: int, spare: int) -> None:
     for i in range(n):
         start: Any = np.int64(simd.load_u32(home + 4 * i))
         steps = came + (start & -4) * states * symbols
-        to = codes + 4 * i * (symbols + c.count1)
+        to = codes + 4 * i * symbols
         _trace(c, x + 4 * i * c.dim, i, start, uppers + 4 * i, steps, to, fits + 8 * i)
 
 
@@ -199,7 +199,7 @@ def _trace(
     c: Any, x: int, lane: int, home: int, uppers: int, came: int, codes: int, fit: int
 ) -> None:
     """Write the codes of the best path from home to home, and what its scale is made of."""
-    symbols, states, span, upper = c.count0, c.states, c.span, c.count1
+    symbols, states, span, width = c.count0, c.states, c.span, c.width0
     bit, state = np.uint64((home & 3) * GROUP + lane), home
     dot = square = ZERO
     for t in range(symbols - 1, -1, -1):
@@ -208,9 +208,7 @@ def _trace(
         before = (state >> 1) + np.int64(step & np.uint64(1)) * (states // 2)
         label = label_of(states, before, low)
         number = np.int64(simd.load_float(uppers + EIGHT * (4 * t + label)))
-        simd.store(codes + 4 * t, np.uint32(low))
-        if upper:
-            simd.store(codes + 4 * (symbols + t), np.uint32(number))
+        simd.store(codes + 4 * t, np.uint32(low << (width - 1) | number))
         at = c.points + 4 * (span + 1) * (c.upper * label + number)
         for j in range(span):
             level = simd.load_float(at + 4 * j)

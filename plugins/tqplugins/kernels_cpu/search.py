@@ -37,11 +37,10 @@ def search(
         record[name] = place(kept[-1])
 
     record["dim"] = shape.dim
-    for i, (count, width) in enumerate(shape.runs):
-        record[f"count{i}"], record[f"width{i}"] = count, width
+    record["count0"], record["width0"] = shape.symbols, shape.width
     write_trellis(shape, points, sizes, record, point)
     x = np.ascontiguousarray(unit, np.float32)
-    codes = np.empty((len(x), sum(count for count, _ in shape.runs)), np.uint32)
+    codes = np.empty((len(x), shape.symbols), np.uint32)
     fits = np.empty((GROUP, 2), np.float32)
     spare = np.empty(int(record["spare_bytes"][0]), np.uint8)
     for first in range(0, len(x), GROUP):

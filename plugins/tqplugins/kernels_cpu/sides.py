@@ -15,10 +15,10 @@ from tqcore.protocols import Planes
 from tqcore.spec import PlaneSpec
 from tqplugins.affine.layout import LAYOUT as AFFINE_LAYOUT
 from tqplugins.bitpack.layout import LAYOUT as STREAM_LAYOUT
-from tqplugins.kernels_cpu.calls import PAIR_BITS, SHUFFLED_BITS, SIDE, SPARE
+from tqplugins.kernels_cpu.calls import LANES, PAIR_BITS, SHUFFLED_BITS, SIDE
 from tqplugins.kernels_cpu.views import place, rows
 from tqplugins.qjl.sketch import Projection
-from tqplugins.trellis.layout import STATES, branches
+from tqplugins.trellis.layout import STATES, Trellis, by_window
 
 LAYOUTS = {
     "lut": STREAM_LAYOUT,
@@ -68,9 +68,13 @@ def tables_of(codec: Codec) -> Tables | None:
     dim = codec.dim_out * (1 if sketch is None else 2)
     record["dim"], record["padded"] = dim, padded(dim)
     record["expand"] = expander(codec.decode_kind)
+    kept: list[NDArray[Any]] = []
     for name, value in more.items():
+        if isinstance(value, np.ndarray):
+            kept.append(value)
+            value = place(value)
         record[name] = value
-    kept, start = [], 0
+    start = 0
     for i, (count, width, table, shuffled) in enumerate(runs):
         record[f"start{i}"], record[f"count{i}"], record[f"width{i}"] = start, count, width
         start += count * width
@@ -99,7 +103,7 @@ def padded(dim: int) -> int:
 
 
 def _shuffles() -> bool:
-    from tqplugins.kernels_cpu.simd import SHUFFLES
+    from tqplugins.kernels_cpu.lookups import SHUFFLES
 
     return SHUFFLES
 
@@ -183,16 +187,29 @@ def _trellis(book: Any) -> Described:
     if shape is None or shape.states not in STATES or shape.span not in (1, 2):
         return None
     points = _points(book, (2 ** (shape.width + 1), shape.span))
-    readable = 1 <= shape.width <= 7 and shape.symbols <= 4 * SPARE
-    if points is None or not readable or tuple(shape.runs) != tuple(book.runs):
+    count, width = shape.symbols, shape.width
+    if points is None or not 1 <= width <= 7 or tuple(book.runs) != ((count, width),):
         return None
-    table = np.ascontiguousarray(branches(points))  # [4, U, span]
-    shuffled = None
-    if shape.span == 1 and table.shape[1] <= 8 and _shuffles():
-        shuffled = np.stack([np.resize(branch, 8) for branch in table[..., 0]])
-    low, upper = (shape.symbols, 1), (shape.symbols, shape.width - 1)
-    runs: list[Run] = [(*low, None, None), (*upper, table, shuffled)]
-    return runs, {"states": shape.states, "span": shape.span}
+    table, more = by_window(points), {"states": shape.states, "span": shape.span}
+    if shape.span == 2 or count < LANES or count * width < 128 or count % 8 or not _shuffles():
+        return [(count, width, table, None)], more
+    return [(count, width, table, np.resize(table, 4 * LANES))], more | {"windows": _windows(shape)}
+
+
+def _windows(shape: Trellis) -> NDArray[np.uint8]:
+    """Return how 16 codes are cut out of bytes that begin two before them.
+
+    Returns:
+        As bytes: which four each lane takes, then by how many bits they are shifted, int32
+        ``[3, 16]``, so that what is added to the code's low bit comes to stand at its place.
+    """
+    memory, width = shape.states.bit_length() - 1, shape.width
+    # One code before the oldest bit that is added, so that this bit comes to be bit ``width``.
+    start = 15 + width * (np.arange(LANES) - memory)
+    chosen = np.minimum(start[:, None] // 8 + np.arange(4), 15).astype(np.uint8)
+    steps = [memory * width, 0, 0] if shape.states == 4 else [3 * width, 2 * width, 0]
+    shifts = (start % 8 + np.array(steps)[:, None]).astype(np.int32)
+    return np.concatenate([chosen.reshape(-1), shifts.reshape(-1).view(np.uint8)])
 
 
 _DESCRIBED: dict[str, Callable[[Any], Described]] = {

@@ -1,7 +1,7 @@
 """Vectors of float32 and raw memory for compiled code, in LLVM's own terms.
 
 numba has no vector type, and a loop over arrays becomes vector code only where LLVM can prove
-that they do not overlap. Here a vector of 8, 32 or 64 float32 is one variable, which LLVM
+that they do not overlap. Here a vector of 8 to 64 float32 is one variable, which LLVM
 keeps in as many registers as the processor needs for it. Addresses are integers, in bytes,
 and need no alignment.
 """
@@ -12,14 +12,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core.extending import intrinsic, models, register_model
-
-SHUFFLES = bool(llvm.get_host_cpu_features().get("avx2"))
-"""Whether the processor picks floats out of a register by variable indices."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -56,10 +52,10 @@ class _Model(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, ir.VectorType(_F32, kind.lanes))
 
 
-FLOAT8, FLOAT32, FLOAT64 = Floats(8), Floats(32), Floats(64)
+FLOAT4, FLOAT8, FLOAT16, FLOAT32, FLOAT64 = map(Floats, (4, 8, 16, 32, 64))
 
 
-def _op(arity: int, result: Any, emit: Callable[..., Any]) -> Any:
+def op(arity: int, result: Any, emit: Callable[..., Any]) -> Any:
     """Return the function of compiled code that ``emit(builder, *values)`` writes.
 
     ``result``: its type, or None for that of the first argument.
@@ -78,16 +74,18 @@ def _op(arity: int, result: Any, emit: Callable[..., Any]) -> Any:
         2: lambda typing, a, b: signed(a, b),
         3: lambda typing, a, b, c: signed(a, b, c),
         4: lambda typing, a, b, c, d: signed(a, b, c, d),
-        8: lambda typing, a, b, c, d, e, f, g, h: signed(a, b, c, d, e, f, g, h),
+        5: lambda typing, a, b, c, d, e: signed(a, b, c, d, e),
     }
     return intrinsic(takers[arity])
 
 
-def _constant(kind: Any, values: Sequence[int]) -> Any:
+def constant(kind: Any, values: Sequence[int]) -> Any:
+    """Return a vector of constants."""
     return ir.Constant(ir.VectorType(kind, len(values)), list(values))
 
 
-def _call(builder: Any, name: str, *values: Any, result: Any = None) -> Any:
+def call(builder: Any, name: str, *values: Any, result: Any = None) -> Any:
+    """Call a function of LLVM's own."""
     kind = ir.FunctionType(result or values[0].type, [value.type for value in values])
     function = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
     return builder.call(function, values)
@@ -95,13 +93,15 @@ def _call(builder: Any, name: str, *values: Any, result: Any = None) -> Any:
 
 def _named(name: str) -> Callable[..., Any]:
     """Return ``emit`` of an LLVM operation on any number of lanes."""
-    return lambda builder, *values: _call(builder, f"{name}.v{values[0].type.count}f32", *values)
+    return lambda builder, *values: call(builder, f"{name}.v{values[0].type.count}f32", *values)
 
 
 # Memory
 
 
-def _load(kind: Any, widen: str = "") -> Callable[..., Any]:
+def load(kind: Any, widen: str = "") -> Callable[..., Any]:
+    """Return ``emit`` of a read at an address, aligned or not."""
+
     def emit(builder: Any, address: Any) -> Any:
         value = builder.load(builder.inttoptr(address, kind.as_pointer()))
         value.align = 1
@@ -120,20 +120,23 @@ def _store_whole(builder: Any, address: Any, value: Any) -> None:
     _store(builder, address, builder.fptosi(value, ir.VectorType(_I32, value.type.count)))
 
 
-def _vector(lanes: int) -> Any:
+def vector(lanes: int) -> Any:
+    """Return LLVM's type of a vector of float32."""
     return ir.VectorType(_F32, lanes)
 
 
-load8, load32, load64 = (_op(1, t, _load(_vector(t.lanes))) for t in (FLOAT8, FLOAT32, FLOAT64))
-load_float = _op(1, types.float32, _load(_F32))
-load_half = _op(1, types.float32, _load(ir.HalfType(), "fpext"))
-load_u8 = _op(1, types.uint64, _load(ir.IntType(8), "zext"))
-load_u16 = _op(1, types.uint64, _load(ir.IntType(16), "zext"))
-load_u32 = _op(1, types.uint64, _load(_I32, "zext"))
-load_u64 = _op(1, types.uint64, _load(_I64))
-load_i64 = _op(1, types.int64, _load(_I64))
-store = _op(2, types.void, _store)
-store_whole = _op(2, types.void, _store_whole)  # of floats: as int32
+load8, load16, load32, load64 = (
+    op(1, t, load(vector(t.lanes))) for t in (FLOAT8, FLOAT16, FLOAT32, FLOAT64)
+)
+load_float = op(1, types.float32, load(_F32))
+load_half = op(1, types.float32, load(ir.HalfType(), "fpext"))
+load_u8 = op(1, types.uint64, load(ir.IntType(8), "zext"))
+load_u16 = op(1, types.uint64, load(ir.IntType(16), "zext"))
+load_u32 = op(1, types.uint64, load(_I32, "zext"))
+load_u64 = op(1, types.uint64, load(_I64))
+load_i64 = op(1, types.int64, load(_I64))
+store = op(2, types.void, _store)
+store_whole = op(2, types.void, _store_whole)  # of floats: as int32
 
 
 def _take_ticket(builder: Any, address: Any) -> Any:
@@ -141,7 +144,7 @@ def _take_ticket(builder: Any, address: Any) -> Any:
     return builder.atomic_rmw("add", pointer, ir.Constant(_I64, 1), "seq_cst")
 
 
-take_ticket = _op(1, types.int64, _take_ticket)
+take_ticket = op(1, types.int64, _take_ticket)
 
 
 def _address(typing: Any, array: Any) -> Any:
@@ -158,11 +161,13 @@ address: Any = intrinsic(_address)
 # Arithmetic
 
 
-def _splat(lanes: int) -> Callable[..., Any]:
+def splat(lanes: int) -> Callable[..., Any]:
+    """Return ``emit`` of a vector whose lanes are all a value."""
+
     def emit(builder: Any, value: Any) -> Any:
         kind = ir.VectorType(value.type, lanes)
         one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(_I32, 0))
-        return builder.shuffle_vector(one, one, _constant(_I32, [0] * lanes))
+        return builder.shuffle_vector(one, one, constant(_I32, [0] * lanes))
 
     return emit
 
@@ -187,37 +192,37 @@ def _chosen(builder: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
 def _power_of_two(builder: Any, n: Any) -> Any:
     lanes = n.type.count
     whole = builder.fptosi(n, ir.VectorType(_I32, lanes))
-    biased = builder.add(whole, _constant(_I32, [127] * lanes))
-    return builder.bitcast(builder.shl(biased, _constant(_I32, [23] * lanes)), n.type)
+    biased = builder.add(whole, constant(_I32, [127] * lanes))
+    return builder.bitcast(builder.shl(biased, constant(_I32, [23] * lanes)), n.type)
 
 
 def _total(builder: Any, v: Any) -> Any:
     name = f"llvm.vector.reduce.fadd.v{v.type.count}f32"
-    call = _call(builder, name, ir.Constant(_F32, -0.0), v)
-    call.fastmath.add("reassoc")
-    return call
+    made = call(builder, name, ir.Constant(_F32, -0.0), v)
+    made.fastmath.add("reassoc")
+    return made
 
 
 def _largest(builder: Any, v: Any) -> Any:
-    return _call(builder, f"llvm.vector.reduce.fmax.v{v.type.count}f32", v, result=_F32)
+    return call(builder, f"llvm.vector.reduce.fmax.v{v.type.count}f32", v, result=_F32)
 
 
-splat8, splat32, splat64 = (_op(1, t, _splat(t.lanes)) for t in (FLOAT8, FLOAT32, FLOAT64))
-add = _op(2, None, lambda builder, a, b: builder.fadd(a, b))
-subtract = _op(2, None, lambda builder, a, b: builder.fsub(a, b))
-smaller = _op(2, None, _smaller)
-less = _op(2, types.uint64, _less)  # a bit a lane
-chosen = _op(4, None, _chosen)  # (a, b, c, d): c where a < b, else d
-multiply = _op(2, None, lambda builder, a, b: builder.fmul(a, b))
-divide = _op(2, None, lambda builder, a, b: builder.fdiv(a, b))
-fma = _op(3, None, _named("llvm.fmuladd"))
-larger = _op(2, None, _larger)
-rounded = _op(1, None, _named("llvm.rint"))
-power_of_two = _op(1, None, _power_of_two)
-total = _op(1, types.float32, _total)
-largest = _op(1, types.float32, _largest)
-float_of = _op(1, types.float32, lambda builder, bits: builder.bitcast(bits, _F32))
-bits_of = _op(1, types.uint32, lambda builder, value: builder.bitcast(value, _I32))
+splat8, splat32, splat64 = (op(1, t, splat(t.lanes)) for t in (FLOAT8, FLOAT32, FLOAT64))
+add = op(2, None, lambda builder, a, b: builder.fadd(a, b))
+subtract = op(2, None, lambda builder, a, b: builder.fsub(a, b))
+smaller = op(2, None, _smaller)
+less = op(2, types.uint64, _less)  # a bit a lane
+chosen = op(4, None, _chosen)  # (a, b, c, d): c where a < b, else d
+multiply = op(2, None, lambda builder, a, b: builder.fmul(a, b))
+divide = op(2, None, lambda builder, a, b: builder.fdiv(a, b))
+fma = op(3, None, _named("llvm.fmuladd"))
+larger = op(2, None, _larger)
+rounded = op(1, None, _named("llvm.rint"))
+power_of_two = op(1, None, _power_of_two)
+total = op(1, types.float32, _total)
+largest = op(1, types.float32, _largest)
+float_of = op(1, types.float32, lambda builder, bits: builder.bitcast(bits, _F32))
+bits_of = op(1, types.uint32, lambda builder, value: builder.bitcast(value, _I32))
 
 LOG2E = np.float32(1 / math.log(2))
 LN2_HIGH, LN2_LOW = np.float32(0.693359375), np.float32(math.log(2) - 0.693359375)
@@ -249,10 +254,10 @@ def exp(x: Any) -> Any:
 # Between lanes
 
 
-def _join(builder: Any, parts: Sequence[Any]) -> Any:
+def join(builder: Any, parts: Sequence[Any]) -> Any:
     """Concatenate a power of two of vectors."""
     while len(parts) > 1:
-        wide = _constant(_I32, range(2 * parts[0].type.count))
+        wide = constant(_I32, range(2 * parts[0].type.count))
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [builder.shuffle_vector(a, b, wide) for a, b in pairs]
     return parts[0]
@@ -261,17 +266,17 @@ def _join(builder: Any, parts: Sequence[Any]) -> Any:
 def _load_rows(builder: Any, address: Any, stride: Any) -> Any:
     rows = []
     for _ in range(8):
-        rows.append(_load(_vector(8))(builder, address))
+        rows.append(load(vector(8))(builder, address))
         address = builder.add(address, stride)
-    return _join(builder, rows)
+    return join(builder, rows)
 
 
 def _totals(builder: Any, v: Any) -> Any:
     def added(a: Any, b: Any, first: list[int], second: list[int]) -> Any:
-        halves = [builder.shuffle_vector(a, b, _constant(_I32, x)) for x in (first, second)]
+        halves = [builder.shuffle_vector(a, b, constant(_I32, x)) for x in (first, second)]
         return builder.fadd(*halves)
 
-    rows = [builder.shuffle_vector(v, v, _constant(_I32, range(i, i + 8))) for i in range(0, 64, 8)]
+    rows = [builder.shuffle_vector(v, v, constant(_I32, range(i, i + 8))) for i in range(0, 64, 8)]
     for first, second in (
         # Neighbours twice, then halves: shuffles within 128 bits are the cheap ones.
         *[([0, 2, 8, 10, 4, 6, 12, 14], [1, 3, 9, 11, 5, 7, 13, 15])] * 2,
@@ -283,64 +288,15 @@ def _totals(builder: Any, v: Any) -> Any:
 
 def _hadamard8(builder: Any, v: Any) -> Any:
     for half in (1, 2, 4):
-        swap = _constant(_I32, [lane ^ half for lane in range(8)])
+        swap = constant(_I32, [lane ^ half for lane in range(8)])
         signs = ir.Constant(v.type, [-1.0 if lane & half else 1.0 for lane in range(8)])
         swapped = builder.shuffle_vector(v, v, swap)
-        v = _call(builder, "llvm.fmuladd.v8f32", v, signs, swapped)
+        v = call(builder, "llvm.fmuladd.v8f32", v, signs, swapped)
     return v
 
 
-hadamard8 = _op(1, FLOAT8, _hadamard8)  # the Walsh-Hadamard transform of eight, unnormalized
-load_rows = _op(2, FLOAT64, _load_rows)  # (address, bytes between rows): eight rows of eight
-repeat4 = _op(1, FLOAT32, lambda builder, v: _join(builder, [v] * 4))
-repeat = _op(1, FLOAT64, lambda builder, v: _join(builder, [v] * 8))
-totals = _op(1, FLOAT8, _totals)  # the sums of 64 lanes, eight by eight
-
-
-# Look-ups in registers, eight codes of up to 4 bits at once
-
-
-def _shifts(builder: Any, width: Any, first: Any) -> Any:
-    wide, start = (_splat(8)(builder, builder.trunc(x, _I32)) for x in (width, first))
-    steps = builder.mul(_constant(_I32, range(8)), wide)
-    return builder.bitcast(builder.add(steps, start), _vector(8))
-
-
-def _spread(builder: Any, codes: Any, shifts: Any) -> Any:
-    """Move each lane's code to its low bits."""
-    wide = _splat(8)(builder, builder.trunc(codes, _I32))
-    return builder.lshr(wide, builder.bitcast(shifts, wide.type))
-
-
-def _picked(builder: Any, table: Any, index: Any) -> Any:
-    """Return ``table[index % 8]``, lane by lane."""
-    if not SHUFFLES:
-        return table
-    return _call(builder, "llvm.x86.avx2.permps", table, index)
-
-
-def _pick8(builder: Any, codes: Any, shifts: Any, table: Any) -> Any:
-    return _picked(builder, table, _spread(builder, codes, shifts))
-
-
-def _pick16(builder: Any, codes: Any, shifts: Any, low: Any, high: Any) -> Any:
-    index = _spread(builder, codes, shifts)
-    # The fourth bit of a code becomes the sign that chooses the table.
-    signed = builder.shl(index, _constant(_I32, [28] * 8))
-    upper = builder.icmp_signed("<", signed, _constant(_I32, [0] * 8))
-    return builder.select(upper, _picked(builder, high, index), _picked(builder, low, index))
-
-
-def _pick_labelled(builder: Any, codes: Any, shifts: Any, high: Any, low: Any, *tables: Any) -> Any:
-    """Look up in the table that two bits a lane name, out of four by ``2 high + low``."""
-    index = _spread(builder, codes, shifts)
-    a, b, c, d = (_picked(builder, table, index) for table in tables)
-    flags = ir.VectorType(ir.IntType(1), 8)
-    low, high = (builder.bitcast(builder.trunc(x, ir.IntType(8)), flags) for x in (low, high))
-    return builder.select(high, builder.select(low, d, c), builder.select(low, b, a))
-
-
-pick_labelled = _op(8, FLOAT8, _pick_labelled)  # (codes, shifts, high bits, low bits, 4 tables)
-shifts = _op(2, FLOAT8, _shifts)  # (width, first): where each of eight codes starts, opaque
-pick8 = _op(3, FLOAT8, _pick8)  # (codes, shifts, table): the levels of eight codes
-pick16 = _op(4, FLOAT8, _pick16)  # the same out of two tables
+hadamard8 = op(1, FLOAT8, _hadamard8)  # the Walsh-Hadamard transform of eight, unnormalized
+load_rows = op(2, FLOAT64, _load_rows)  # (address, bytes between rows): eight rows of eight
+repeat4 = op(1, FLOAT32, lambda builder, v: join(builder, [v] * 4))
+repeat = op(1, FLOAT64, lambda builder, v: join(builder, [v] * 8))
+totals = op(1, FLOAT8, _totals)  # the sums of 64 lanes, eight by eight

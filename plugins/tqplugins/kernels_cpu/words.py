@@ -63,9 +63,9 @@ def _by_address(returned: Any, *given: Any) -> Any:
 
 def _expand(
     typing: Any, side: Any, function: Any, b: Any, h: Any, t: Any, n: Any, levels: Any,
-    stride: Any, scales: Any, spare: Any,
+    stride: Any, scales: Any,
 ) -> Any:  # fmt: skip
-    return _by_address(types.void, side, function, b, h, t, n, levels, stride, scales, spare)
+    return _by_address(types.void, side, function, b, h, t, n, levels, stride, scales)
 
 
 def _quantize(

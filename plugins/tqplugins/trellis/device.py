@@ -48,7 +48,7 @@ class TrellisCodebook:
         self.trellis = trellis(dim, bits, params)
         self.dim = dim
         self.runs = self.trellis.runs
-        self.n = sum(count for count, _ in self.runs)
+        self.n = self.trellis.symbols
         self.scale = policy.check(scale)
         self.sizes = scalesearch.sizes(params, scale)
         self.side_planes = (PlaneSpec("scale", "uint16"),)
@@ -64,8 +64,7 @@ class TrellisCodebook:
         Zero, NaN, infinities and norms out of range are treated as ``lut.LutCodebook`` does.
 
         Returns:
-            codes uint32 ``[..., n]``, the low bits before the upper bits; the scale, uint16
-            ``[...]``, ``tqplugins.ufloat16``.
+            codes uint32 ``[..., n]``; the scale, uint16 ``[...]``, ``tqplugins.ufloat16``.
 
         Raises:
             ShapeError: the last axis is not ``dim``.
@@ -87,10 +86,7 @@ class TrellisCodebook:
 
     def lookup(self, codes: mx.array) -> mx.array:
         """Return the float32 coordinates ``[..., dim]`` of codes, without the scale."""
-        count = self.trellis.symbols
-        index = labels(mx, self.trellis.states, codes[..., :count])
-        if self.trellis.width > 1:
-            index = index | (codes[..., count:] << 2)
+        index = self.trellis.numbers(mx, codes)
         parts = [look_up(column, index) for column in self._columns]
         if len(parts) == 1:
             return parts[0]
@@ -111,11 +107,11 @@ class TrellisCodebook:
         if len(self.sizes) > 1:
             x = x * self._best_size(x)
         low = best_path(least_gaps(x, self._branches), shape.states)
-        parts = [low.T]
-        if shape.width > 1:
-            label = labels(mx, shape.states, low.T).T
-            parts.append(nearest_labelled(x, label, self._branches).T)
-        return mx.concatenate(parts, axis=-1)
+        if shape.width == 1:
+            return low.T
+        label = labels(mx, shape.states, low.T).T
+        codes: mx.array = shape.join(low, nearest_labelled(x, label, self._branches))
+        return codes.T
 
     def _best_size(self, x: mx.array) -> mx.array:
         """Return the size, ``[rows]``, at which the cheapest path leaves the least error."""

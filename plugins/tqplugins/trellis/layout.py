@@ -1,10 +1,10 @@
-"""The trellis: symbols of a vector, the label that low bits choose, and where codes are stored.
+"""The trellis: symbols of a vector, their codes, and the label that low bits choose.
 
 A vector is ``T`` symbols of one coordinate, or of two at half-integer widths. A symbol's code
-of ``K`` bits is its low bit ``u_t`` and ``K - 1`` upper bits; its point is number
-``4 upper + label_t`` of ``2^(K+1)``. The label's two bits come from the low bits around it
-(Ungerboeck 1982, the codes of Marcellin and Fischer 1990), counted modulo ``T``: the path bites
-its own tail, so no symbol is the first, and none is worse or biased.
+of ``K`` bits is its low bit ``u_t``, on top, and ``K - 1`` upper bits: ``u_t 2^(K-1) + upper``. Its
+point is number ``4 upper + label_t`` of ``2^(K+1)``. The label's two bits come from the low bits
+around it (Ungerboeck 1982, the codes of Marcellin and Fischer 1990), counted modulo ``T``: the path
+bites its own tail, so no symbol is the first, and none is worse or biased.
 """
 
 from __future__ import annotations
@@ -59,9 +59,22 @@ class Trellis:
 
     @property
     def runs(self) -> tuple[tuple[int, int], ...]:
-        """The stored codes: all low bits first, then the upper bits of every symbol."""
-        low, upper = (self.symbols, 1), (self.symbols, self.width - 1)
-        return (low, upper) if self.width > 1 else (low,)
+        """The stored codes, one a symbol."""
+        return ((self.symbols, self.width),)
+
+    def join(self, low: Any, upper: Any) -> Any:
+        """Return the codes of low bits and upper bits, of any but the same shape."""
+        return (low << (self.width - 1)) | upper
+
+    def numbers(self, xp: Any, codes: Any) -> Any:
+        """Return the numbers of the points, as codes ``[..., T]``.
+
+        Args:
+            xp: ``numpy`` or ``mlx.core``.
+            codes: unsigned integers.
+        """
+        upper = codes & (2 ** (self.width - 1) - 1)
+        return (upper << 2) | labels(xp, self.states, codes >> (self.width - 1))
 
 
 def trellis(dim: int, bits: float, params: Mapping[str, Any] | None) -> Trellis:
@@ -124,6 +137,16 @@ def labels(xp: Any, states: int, low: Any) -> Any:
     if states == 4:
         return ((low ^ before(2)) << 1) | before(1)
     return ((low ^ before(1) ^ before(3)) << 1) | before(2)
+
+
+def by_window(points: NDArray[Any]) -> NDArray[Any]:
+    """Return points ``[4 U, span]`` in the order of the bits that lie together in a stream.
+
+    The point of ``upper`` bits and the label ``2 a + b`` is number ``a 2^K + 2 upper + b``: with 4
+    states ``b`` is the bit before the code, and ``a`` takes the place of the code's own low bit.
+    """
+    labelled = points.reshape(-1, 2, 2, points.shape[-1])  # [upper, a, b, span]
+    return labelled.transpose(1, 0, 2, 3).reshape(points.shape)
 
 
 def branches(points: NDArray[Any]) -> NDArray[Any]:

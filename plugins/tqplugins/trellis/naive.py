@@ -30,7 +30,7 @@ class NaiveTrellisCodebook:
         self.trellis = trellis(dim, bits, params)
         self.dim = dim
         self.runs = self.trellis.runs
-        self.n = sum(count for count, _ in self.runs)
+        self.n = self.trellis.symbols
         self.scale = policy.check(scale)
         self.sizes = scalesearch.sizes(params, scale)
         self.side_planes = (PlaneSpec("scale", "uint16"),)
@@ -49,11 +49,8 @@ class NaiveTrellisCodebook:
 
     def lookup(self, codes: NDArray[Any]) -> Floats:
         """Return the float64 coordinates ``[..., dim]`` of codes, without the scale."""
-        low, upper = codes[..., : self.trellis.symbols], codes[..., self.trellis.symbols :]
-        index = labels(np, self.trellis.states, low)
-        if upper.shape[-1]:
-            index = 4 * upper + index
-        return np.asarray(self.points[index].reshape(*codes.shape[:-1], self.dim))
+        points = self.points[self.trellis.numbers(np, codes)]
+        return np.asarray(points.reshape(*codes.shape[:-1], self.dim))
 
     def _choose(self, unit: Floats) -> Codes:
         """Return the codes ``[N, n]`` of unit vectors ``[N, dim]``."""
@@ -68,7 +65,7 @@ class NaiveTrellisCodebook:
         low = self._bite(cost)
         label = labels(np, self.trellis.states, low)
         upper = np.take_along_axis(upper, label[None].astype(np.intp), 0)[0]
-        return np.concatenate([low, upper] if len(self.runs) > 1 else [low], -1).astype(np.uint32)
+        return np.asarray(self.trellis.join(low.astype(np.uint32), upper.astype(np.uint32)))
 
     def _branch_costs(self, x: Floats) -> tuple[Floats, NDArray[np.intp]]:
         """Return the least squared distance by label, and which upper bits have it: [4, N, T]."""

@@ -18,7 +18,7 @@ from tqplugins.kernels_cpu.search import search
 from tqplugins.lloyd_max.levels import levels
 from tqplugins.pair.train import DIM, Floats, companded, moved, sphere
 from tqplugins.points import write_points
-from tqplugins.trellis.layout import STATES, WIDTHS, Trellis, labels
+from tqplugins.trellis.layout import STATES, WIDTHS, Trellis
 
 MIRROR = {4: [1, 0, 3, 2], 8: [3, 2, 1, 0]}
 """Labels of a path whose low bits are all flipped: a mirrored vector takes them."""
@@ -52,9 +52,7 @@ def train(shape: Trellis, vectors: int, passes: int, seed: int = 0) -> tuple[Flo
     for _ in range(passes):
         x = sphere(vectors, rng)
         codes = search(shape, points / np.sqrt(DIM), sizes, (x / np.sqrt(DIM)).astype(np.float32))
-        index = labels(np, shape.states, codes[:, : shape.symbols]).astype(np.intp)
-        if shape.width > 1:
-            index += 4 * codes[:, shape.symbols :].astype(np.intp)
+        index = shape.numbers(np, codes).astype(np.intp)
         trained, found = moved(points, x, index)
         if shape.span == 1:
             points = (trained - trained[::-1]) / 2

@@ -1,4 +1,4 @@
-"""Trellis-coded levels, 4 states, tail-biting: a plane of low bits, one of upper bits.
+"""Trellis-coded levels, 4 states, tail-biting: codes of b bits, the low bit on top.
 
 Coordinate t has level ``4 upper + 2 (u_t ^ u_{t-2}) + u_{t-1}`` of 2^(b+1), where u are the low
 bits, indexed modulo the dimension: no start state is stored, and none is implied.
@@ -21,8 +21,7 @@ class Trellis:
         self.upper_bits = bits - 1
         self.table = levels(bits + 1)
         self.planes = (
-            PlaneSpec("low", "uint32", (word_count(DIM, 1),)),
-            PlaneSpec("upper", "uint32", (word_count(DIM, self.upper_bits),)),
+            PlaneSpec("words", "uint32", (word_count(DIM, bits),)),
             PlaneSpec("scale", "float16"),
         )
 
@@ -37,15 +36,14 @@ class Trellis:
         best = np.stack([total for total, _ in paths]).argmin(0)
         low = np.stack([path for _, path in paths])[best, np.arange(len(rows))]
         chosen = np.take_along_axis(upper, self._branch(low)[None], 0)[0]
-        shape = x.shape
-        return [pack(low.reshape(shape), 1), pack(chosen.reshape(shape), self.upper_bits), norm]
+        codes = low << self.upper_bits | chosen
+        return [pack(codes.reshape(x.shape), self.upper_bits + 1), norm]
 
     def decode(self, planes):
-        low_words, upper_words, norm = planes
-        low = unpack(low_words, DIM, 1)
-        return rescale(
-            self.table[4 * unpack(upper_words, DIM, self.upper_bits) + self._branch(low)], norm
-        )
+        words, norm = planes
+        codes = unpack(words, DIM, self.upper_bits + 1)
+        low, upper = codes >> self.upper_bits, codes & (2**self.upper_bits - 1)
+        return rescale(self.table[4 * upper + self._branch(low)], norm)
 
     @staticmethod
     def _branch(low):
