@@ -73,8 +73,10 @@ class Trellis:
             xp: ``numpy`` or ``mlx.core``.
             codes: unsigned integers.
         """
-        upper = codes & (2 ** (self.width - 1) - 1)
-        return (upper << 2) | labels(xp, self.states, codes >> (self.width - 1))
+        # Of whole codes: mx.compile (0.32) cannot merge two such graphs that begin with a shift.
+        high, low = _around(xp, self.states, codes)
+        top = self.width - 1
+        return ((codes & (2**top - 1)) << 2) | ((high >> top) << 1) | (low >> top)
 
 
 def trellis(dim: int, bits: float, params: Mapping[str, Any] | None) -> Trellis:
@@ -130,13 +132,19 @@ def labels(xp: Any, states: int, low: Any) -> Any:
         states: 4 or 8.
         low: unsigned integers, 0 or 1.
     """
+    high, before = _around(xp, states, low)
+    return (high << 1) | before
+
+
+def _around(xp: Any, states: int, codes: Any) -> tuple[Any, Any]:
+    """Return codes whose low bits are the high and low bits of labels."""
 
     def before(steps: int) -> Any:
-        return xp.roll(low, steps, axis=-1)
+        return xp.roll(codes, steps, axis=-1)
 
     if states == 4:
-        return ((low ^ before(2)) << 1) | before(1)
-    return ((low ^ before(1) ^ before(3)) << 1) | before(2)
+        return codes ^ before(2), before(1)
+    return codes ^ before(1) ^ before(3), before(2)
 
 
 def by_window(points: NDArray[Any]) -> NDArray[Any]:
