@@ -1,5 +1,10 @@
 """Trellises, pairs and searched levels through a cache on the CPU: which kernel, and how near."""
 
+import os
+import platform
+import subprocess
+import sys
+
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -45,3 +50,14 @@ def test_a_cache_attends_as_near_as_its_widths_promise(scheme):
     expected = attention(*(np.array(x) for x in (q, keys, values)), scale=0.125)
     error = np.square(came - expected).mean() / np.square(expected).mean()
     assert 0 < error < (0.06 if scheme == "turboquant-prod" else 0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="of x86 only")
+@pytest.mark.parametrize(("without", "name"), [("avx512", "haswell"), ("avx,bmi", "nocona")])
+def test_older_processors_read_the_same(tmp_path, without, name):
+    """Without AVX-512, and without any look-up in registers."""
+    env = os.environ | {"NUMBA_CPU_NAME": name, "XDG_CACHE_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "tests.kernels.older_processor", without]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

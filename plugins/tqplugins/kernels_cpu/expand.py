@@ -154,9 +154,10 @@ def one_code(row: int, bit: int, width: int) -> Any:
 @inlined
 def store_points(indices: Any, points: int, to: int) -> None:
     """Write eight points of a table ``[n, 2]`` whose numbers are the bytes of ``indices``."""
-    for i in range(8):
-        at = points + 8 * np.int64((indices >> np.uint64(8 * i)) & np.uint64(255))
-        simd.store(to + 8 * i, simd.load_u64(at))
+    for i in range(0, 8, 2):
+        first = points + 8 * np.int64((indices >> np.uint64(8 * i)) & np.uint64(255))
+        second = points + 8 * np.int64((indices >> np.uint64(8 * i + 8)) & np.uint64(255))
+        simd.copy_two(to + 8 * i, first, second)
 
 
 @inlined

@@ -30,7 +30,7 @@ def trellis(
 ) -> None:
     """Write the points of all symbols, and the scales of the vectors."""
     row = words_of(side, b, h, t)
-    done = _in_registers(side, row, n, levels, stride) if side.shuffled0 else 0
+    done = _in_registers(side, row, n, levels, stride) if side.windows else 0
     if side.row_bytes >= 8 and done + 8 <= side.count0:
         done = _in_memory(side, row, n, levels, stride, done)
     if done < side.count0:
@@ -41,54 +41,96 @@ def trellis(
 
 @compiled
 def _in_registers(side: Any, row: int, n: int, levels: int, stride: int) -> Any:
-    """Look up levels in registers, sixteen at once; return how many a vector.
+    """Look up points by numbers in registers, sixteen at once; return how many a vector."""
+    # One loop a size of table: a choice in it costs as much as the look-up.
+    width, pairs = side.width0, side.span == 2
+    if pairs and (width > 5 or not lookups.WIDE_SHUFFLES):
+        return _sixteen(side, row, n, levels, stride, 0, True)
+    if width <= 3:
+        return _sixteen(side, row, n, levels, stride, 16, pairs)
+    if width == 4:
+        return _sixteen(side, row, n, levels, stride, 32, False)
+    return _sixteen(side, row, n, levels, stride, 64, pairs)
 
-    Of each sixteen codes 16 bytes are read, of which the first two hold low bits before them. The
-    last ones' begin earlier, so that no read passes the row's end.
+
+@inlined
+def _sixteen(
+    side: Any, row: int, n: int, levels: int, stride: int, points: int, pairs: bool
+) -> Any:
+    """Of each sixteen codes read 16 bytes, of which the first two hold low bits before them.
+
+    The last ones' begin earlier, so that no read passes the row's end. ``points``: how many are in
+    registers, at most; 0: pairs in memory.
     """
     # Fields are read once: for all that LLVM knows, every store may change them.
     rows, states, width, table = side.words_t, side.states, side.width0, side.shuffled0
+    # What lies above a number in its lane does not count; look-ups in registers pass over it.
+    memory, bits = side.levels0, np.uint64(0x0101010101010101 * ((2 << side.width0) - 1))
     size, step = side.count0 * width // 8, 2 * width
     groups = side.count0 // LANES
     plain = min(groups, (size - 14) // step + 1)
     control, one = simd.load16(side.windows), simd.load16(side.windows + 64)
     two, three = simd.load16(side.windows + 128), simd.load16(side.windows + 192)
     top = lookups.splat_bit16(width)
+    to = 128 if pairs else 64
     a, b = simd.load16(table), simd.load16(table + 64)
     c, d = simd.load16(table + 128), simd.load16(table + 192)
+    e, f = simd.load16(table + 256), simd.load16(table + 320)
+    g, h = simd.load16(table + 384), simd.load16(table + 448)
     for _ in range(n):
         # What comes before symbol 0 is the end of the path: it bites its tail.
-        window = lookups.wrapped(lookups.load_window(row + size - 16), lookups.load_window(row))
+        last = lookups.load_window(row + size - 16)
+        window = lookups.wrapped(last, lookups.load_window(row))
         lanes = lookups.bytes_to_lanes(window, control)
-        simd.store(levels, _sixteen(lanes, states, width, one, two, three, top, a, b, c, d))
+        number = _number(lanes, states, one, two, three, top)
+        _store(number, memory, bits, points, pairs, levels, a, b, c, d, e, f, g, h)
         for group in range(1, plain):
-            lanes = lookups.bytes_to_lanes(lookups.load_window(row + step * group - 2), control)
-            points = _sixteen(lanes, states, width, one, two, three, top, a, b, c, d)
-            simd.store(levels + 64 * group, points)
-        window = lookups.load_window(row + size - 16)
+            window = lookups.load_window(row + step * group - 2)
+            lanes = lookups.bytes_to_lanes(window, control)
+            number = _number(lanes, states, one, two, three, top)
+            _store(number, memory, bits, points, pairs, levels + to * group, a, b, c, d, e, f, g, h)
         for group in range(max(1, plain), groups):
             early = lookups.moved(control, step * group + 14 - size)
-            lanes = lookups.bytes_to_lanes(window, early)
-            points = _sixteen(lanes, states, width, one, two, three, top, a, b, c, d)
-            simd.store(levels + 64 * group, points)
+            lanes = lookups.bytes_to_lanes(last, early)
+            number = _number(lanes, states, one, two, three, top)
+            _store(number, memory, bits, points, pairs, levels + to * group, a, b, c, d, e, f, g, h)
         row += rows
         levels += stride
     return LANES * groups
 
 
 @inlined
-def _sixteen(
-    lanes: Any, states: int, width: int, one: Any, two: Any, three: Any, top: Any,
-    a: Any, b: Any, c: Any, d: Any,
-) -> Any:  # fmt: skip
-    """Return the levels of sixteen codes, each lane of ``lanes`` having one and those before it."""
+def _number(lanes: Any, states: int, one: Any, two: Any, three: Any, top: Any) -> Any:
+    """Return the points' numbers of sixteen codes, each lane having one and those before it."""
     if states == 4:
-        number = lookups.number4(lanes, one, two, top)
+        return lookups.number4(lanes, one, two, top)
+    return lookups.number8(lanes, one, two, three, top)
+
+
+@inlined
+def _store(
+    number: Any, memory: int, bits: Any, points: int, pairs: bool, to: int,
+    a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any,
+) -> None:  # fmt: skip
+    """Write the points of sixteen numbers, from tables of first and of second coordinates."""
+    if points == 0:
+        store_points(lookups.first_bytes(number) & bits, memory, to)
+        store_points(lookups.last_bytes(number) & bits, memory, to + 64)
+        return
+    x = _look_up(number, points, a, b, c, d)
+    if pairs:
+        y = _look_up(number, points, e, f, g, h)
+        simd.store(to, lookups.pairs_low(x, y))
+        simd.store(to + 64, lookups.pairs_high(x, y))
     else:
-        number = lookups.number8(lanes, one, two, three, top)
-    if width <= 3:
+        simd.store(to, x)
+
+
+@inlined
+def _look_up(number: Any, points: int, a: Any, b: Any, c: Any, d: Any) -> Any:
+    if points == 16:
         return lookups.look_up16(number, a)
-    if width == 4:
+    if points == 32:
         return lookups.look_up32(number, a, b)
     return lookups.look_up64(number, a, b, c, d)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
+from numba import types
 
 from tqplugins.kernels_cpu.simd import (
     FLOAT4,
@@ -173,3 +174,24 @@ number8 = op(5, None, _number8)  # (lanes, three shifts, that bit)
 look_up16 = op(2, FLOAT16, _look_up)  # (numbers, tables)
 look_up32 = op(3, FLOAT16, _look_up)
 look_up64 = op(5, FLOAT16, _look_up)
+
+
+def _bytes_of(half: int) -> Any:
+    """Return ``emit`` of eight of sixteen numbers as the bytes of a word."""
+
+    def emit(builder: Any, number: Any) -> Any:
+        short = builder.trunc(builder.bitcast(number, _LANES), ir.VectorType(ir.IntType(8), 16))
+        halves = builder.bitcast(short, ir.VectorType(ir.IntType(64), 2))
+        return builder.extract_element(halves, ir.Constant(_I32, half))
+
+    return emit
+
+
+def _pairs(first: int) -> Any:
+    """Return ``emit`` of the lanes of two vectors in turn, from lane ``first`` on."""
+    lanes = [lane for i in range(first, first + 8) for lane in (i, 16 + i)]
+    return lambda builder, x, y: builder.shuffle_vector(x, y, constant(_I32, lanes))
+
+
+pairs_low, pairs_high = (op(2, FLOAT16, _pairs(first)) for first in (0, 8))
+first_bytes, last_bytes = (op(1, types.uint64, _bytes_of(half)) for half in (0, 1))

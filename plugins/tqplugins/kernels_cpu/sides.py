@@ -191,9 +191,15 @@ def _trellis(book: Any) -> Described:
     if points is None or not 1 <= width <= 7 or tuple(book.runs) != ((count, width),):
         return None
     table, more = by_window(points), {"states": shape.states, "span": shape.span}
-    if shape.span == 2 or count < LANES or count * width < 128 or count % 8 or not _shuffles():
+    memory = shape.states.bit_length() - 1
+    # 7 bits and 8 states: a code and those that count before it do not fit a lane.
+    short = 7 + (memory + 1) * width + 1 > 32 or count < LANES or count % 8 or count * width < 128
+    if short or not _shuffles() or (shape.span == 1 and width > 5):
         return [(count, width, table, None)], more
-    return [(count, width, table, np.resize(table, 4 * LANES))], more | {"windows": _windows(shape)}
+    # Four registers of first coordinates, and four of second ones; where they are not enough they
+    # are not used.
+    held = np.stack([np.resize(table[:, i], 4 * LANES) for i in (0, shape.span - 1)])
+    return [(count, width, table, held)], more | {"windows": _windows(shape)}
 
 
 def _windows(shape: Trellis) -> NDArray[np.uint8]:
@@ -206,7 +212,7 @@ def _windows(shape: Trellis) -> NDArray[np.uint8]:
     memory, width = shape.states.bit_length() - 1, shape.width
     # One code before the oldest bit that is added, so that this bit comes to be bit ``width``.
     start = 15 + width * (np.arange(LANES) - memory)
-    chosen = np.minimum(start[:, None] // 8 + np.arange(4), 15).astype(np.uint8)
+    chosen = np.clip(start[:, None] // 8 + np.arange(4), 0, 15).astype(np.uint8)
     steps = [memory * width, 0, 0] if shape.states == 4 else [3 * width, 2 * width, 0]
     shifts = (start % 8 + np.array(steps)[:, None]).astype(np.int32)
     return np.concatenate([chosen.reshape(-1), shifts.reshape(-1).view(np.uint8)])

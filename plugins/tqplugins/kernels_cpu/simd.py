@@ -139,6 +139,16 @@ store = op(2, types.void, _store)
 store_whole = op(2, types.void, _store_whole)  # of floats: as int32
 
 
+def _copy_two(builder: Any, to: Any, first: Any, second: Any) -> None:
+    pair = ir.Constant(ir.VectorType(_I64, 2), ir.Undefined)
+    for i, address in enumerate((first, second)):
+        pair = builder.insert_element(pair, load(_I64)(builder, address), ir.Constant(_I32, i))
+    _store(builder, to, pair)
+
+
+copy_two = op(3, types.void, _copy_two)  # (to, a, b): 8 bytes from each, one write
+
+
 def _take_ticket(builder: Any, address: Any) -> Any:
     pointer = builder.inttoptr(address, _I64.as_pointer())
     return builder.atomic_rmw("add", pointer, ir.Constant(_I64, 1), "seq_cst")
