@@ -42,8 +42,8 @@ SIDE = np.dtype(
         # levels in pairs or single or of points, that for look-ups in registers or 0
         *_fields("start0 count0 width0 levels0 shuffled0 start1 count1 width1 levels1 shuffled1"),
         *_fields("start2 count2 width2 levels2 shuffled2"),
-        # of a trellis: coordinates a symbol, and how to cut codes out of 16 bytes, ``windows``
-        *_fields("states span windows"),
+        # of a trellis: coordinates a symbol, and how codes are cut out of bytes (``cuts.py``) or 0
+        *_fields("states span windows whole"),
     ]
 )
 """One side, keys or values. ``padded``: ``dim`` rounded up to whole vector registers."""

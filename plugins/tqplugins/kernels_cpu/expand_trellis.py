@@ -44,6 +44,10 @@ def _in_registers(side: Any, row: int, n: int, levels: int, stride: int) -> Any:
     """Look up points by numbers in registers, sixteen at once; return how many a vector."""
     # One loop a size of table: a choice in it costs as much as the look-up.
     width, pairs = side.width0, side.span == 2
+    if side.whole:
+        if width <= 3:
+            return _whole(side, row, n, levels, stride, 16)
+        return _whole(side, row, n, levels, stride, 32)
     if pairs and (width > 5 or not lookups.WIDE_SHUFFLES):
         return _sixteen(side, row, n, levels, stride, 0, True)
     if width <= 3:
@@ -51,6 +55,30 @@ def _in_registers(side: Any, row: int, n: int, levels: int, stride: int) -> Any:
     if width == 4:
         return _sixteen(side, row, n, levels, stride, 32, False)
     return _sixteen(side, row, n, levels, stride, 64, pairs)
+
+
+@inlined
+def _whole(side: Any, row: int, n: int, levels: int, stride: int, points: int) -> Any:
+    """Look up levels of rows of 32 to 64 bytes, which are read at once, 64 codes together."""
+    rows, size, count = side.words_t, side.row_bytes, side.count0
+    number, added = simd.load16(side.whole), simd.load16(side.whole + 64)
+    top, chosen = simd.load16(side.whole + 128), side.whole + 192
+    a, b = simd.load16(side.shuffled0), simd.load16(side.shuffled0 + 64)
+    for _ in range(n):
+        read = lookups.load_ends(row, size)
+        for block in range(count // 64):
+            bytes_of = simd.load16(chosen + 64 * block)
+            numbers, to = (
+                lookups.numbers64(read, bytes_of, number, added, top),
+                levels + 256 * block,
+            )
+            simd.store(to, _look_up(numbers, points, a, b, a, b))
+            for at in range(to + 64, to + 256, 64):
+                numbers = lookups.next_bytes(numbers)
+                simd.store(at, _look_up(numbers, points, a, b, a, b))
+        row += rows
+        levels += stride
+    return count
 
 
 @inlined

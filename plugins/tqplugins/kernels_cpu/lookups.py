@@ -176,6 +176,28 @@ look_up32 = op(3, FLOAT16, _look_up)
 look_up64 = op(5, FLOAT16, _look_up)
 
 
+def _load_ends(builder: Any, address: Any, size: Any) -> Any:
+    """Return the first 32 bytes of ``size`` and the last 32: 32 to 64 bytes as 64."""
+    later = builder.add(address, builder.sub(size, ir.Constant(size.type, 32)))
+    return join(builder, [load(vector(8))(builder, at) for at in (address, later)])
+
+
+def _numbers64(builder: Any, row: Any, chosen: Any, one: Any, two: Any, top: Any) -> Any:
+    """Return numbers of 64 codes as bytes, from a row's bytes put side by side."""
+    if not WIDE_SHUFFLES:
+        return row
+    row, chosen, one, two, top = (_bytes(builder, v, 64) for v in (row, chosen, one, two, top))
+    row = call(builder, "llvm.x86.avx512.permvar.qi.512", row, chosen)
+    name = "llvm.x86.avx512.pmultishift.qb.512"
+    code, before = (call(builder, name, offsets, row) for offsets in (one, two))
+    return builder.bitcast(builder.xor(code, builder.and_(before, top)), vector(16))
+
+
+def _next_bytes(builder: Any, numbers: Any) -> Any:
+    wide = builder.lshr(builder.bitcast(numbers, _LANES), constant(_I32, [8] * 16))
+    return builder.bitcast(wide, numbers.type)
+
+
 def _bytes_of(half: int) -> Any:
     """Return ``emit`` of eight of sixteen numbers as the bytes of a word."""
 
@@ -195,3 +217,6 @@ def _pairs(first: int) -> Any:
 
 pairs_low, pairs_high = (op(2, FLOAT16, _pairs(first)) for first in (0, 8))
 first_bytes, last_bytes = (op(1, types.uint64, _bytes_of(half)) for half in (0, 1))
+load_ends = op(2, FLOAT16, _load_ends)  # (address, size)
+numbers64 = op(5, None, _numbers64)  # (row, bytes that are put together, two offsets, bit)
+next_bytes = op(1, None, _next_bytes)  # moves the next byte of each lane down

@@ -16,9 +16,10 @@ from tqcore.spec import PlaneSpec
 from tqplugins.affine.layout import LAYOUT as AFFINE_LAYOUT
 from tqplugins.bitpack.layout import LAYOUT as STREAM_LAYOUT
 from tqplugins.kernels_cpu.calls import LANES, PAIR_BITS, SHUFFLED_BITS, SIDE
+from tqplugins.kernels_cpu.cuts import whole, whole_rows, windows
 from tqplugins.kernels_cpu.views import place, rows
 from tqplugins.qjl.sketch import Projection
-from tqplugins.trellis.layout import STATES, Trellis, by_window
+from tqplugins.trellis.layout import STATES, by_window
 
 LAYOUTS = {
     "lut": STREAM_LAYOUT,
@@ -199,23 +200,10 @@ def _trellis(book: Any) -> Described:
     # Four registers of first coordinates, and four of second ones; where they are not enough they
     # are not used.
     held = np.stack([np.resize(table[:, i], 4 * LANES) for i in (0, shape.span - 1)])
-    return [(count, width, table, held)], more | {"windows": _windows(shape)}
-
-
-def _windows(shape: Trellis) -> NDArray[np.uint8]:
-    """Return how 16 codes are cut out of bytes that begin two before them.
-
-    Returns:
-        As bytes: which four each lane takes, then by how many bits they are shifted, int32
-        ``[3, 16]``, so that what is added to the code's low bit comes to stand at its place.
-    """
-    memory, width = shape.states.bit_length() - 1, shape.width
-    # One code before the oldest bit that is added, so that this bit comes to be bit ``width``.
-    start = 15 + width * (np.arange(LANES) - memory)
-    chosen = np.clip(start[:, None] // 8 + np.arange(4), 0, 15).astype(np.uint8)
-    steps = [memory * width, 0, 0] if shape.states == 4 else [3 * width, 2 * width, 0]
-    shifts = (start % 8 + np.array(steps)[:, None]).astype(np.int32)
-    return np.concatenate([chosen.reshape(-1), shifts.reshape(-1).view(np.uint8)])
+    more["windows"] = windows(shape)
+    if whole_rows(shape):
+        more["whole"] = whole(shape)
+    return [(count, width, table, held)], more
 
 
 _DESCRIBED: dict[str, Callable[[Any], Described]] = {
