@@ -22,13 +22,14 @@ def windows(shape: Trellis) -> NDArray[np.uint8]:
     Returns:
         As bytes: which four each lane takes, then by how many bits they are shifted, int32
         ``[3, 16]``, so that what is added to the code's low bit comes to stand at its place.
+        With 8 states the third is a rotation: it moves the oldest bit up.
     """
-    memory, width = shape.states.bit_length() - 1, shape.width
-    # One code before the oldest bit that is added, so that this bit comes to be bit ``width``.
-    start = 15 + width * (np.arange(LANES) - memory)
-    chosen = np.clip(start[:, None] // 8 + np.arange(4), 0, 15).astype(np.uint8)
-    steps = [memory * width, 0, 0] if shape.states == 4 else [3 * width, 2 * width, 0]
-    shifts = (start % 8 + np.array(steps)[:, None]).astype(np.int32)
+    width = shape.width
+    # Up to three codes before a lane's: 8 states begin with the oldest bit.
+    start = 15 + width * (np.arange(LANES) - 2)
+    chosen = np.minimum(start[:, None] // 8 + np.arange(4), 15).astype(np.uint8)
+    steps = np.array([2 * width, 0 if shape.states == 4 else width, -width])
+    shifts = ((start % 8 + steps[:, None]) % 32).astype(np.int32)
     return np.concatenate([chosen.reshape(-1), shifts.reshape(-1).view(np.uint8)])
 
 

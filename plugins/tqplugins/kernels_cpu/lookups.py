@@ -117,7 +117,9 @@ def _number4(builder: Any, lanes: Any, one: Any, two: Any, top: Any) -> Any:
 
 
 def _number8(builder: Any, lanes: Any, one: Any, two: Any, three: Any, top: Any) -> Any:
-    code, second, third = (_right(builder, lanes, shifts) for shifts in (one, two, three))
+    code, second = (_right(builder, lanes, shifts) for shifts in (one, two))
+    bits = builder.bitcast(lanes, _LANES)
+    third = call(builder, "llvm.fshr.v16i32", bits, bits, builder.bitcast(three, _LANES))
     low = constant(_I32, [1] * 16)
     code = builder.or_(builder.and_(code, builder.not_(low)), builder.and_(second, low))
     flips = builder.and_(builder.xor(second, third), builder.bitcast(top, _LANES))
@@ -170,7 +172,7 @@ moved = op(2, None, _moved)  # (control, n): chooses bytes n further on
 bytes_to_lanes = op(2, FLOAT16, _bytes_to_lanes)  # (window, control)
 splat_bit16 = op(1, FLOAT16, _splat_bit)
 number4 = op(4, None, _number4)  # (lanes, two shifts, the bit of a code's low bit)
-number8 = op(5, None, _number8)  # (lanes, three shifts, that bit)
+number8 = op(5, None, _number8)  # (lanes, two shifts, a rotation, that bit)
 look_up16 = op(2, FLOAT16, _look_up)  # (numbers, tables)
 look_up32 = op(3, FLOAT16, _look_up)
 look_up64 = op(5, FLOAT16, _look_up)

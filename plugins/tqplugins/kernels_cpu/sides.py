@@ -192,9 +192,7 @@ def _trellis(book: Any) -> Described:
     if points is None or not 1 <= width <= 7 or tuple(book.runs) != ((count, width),):
         return None
     table, more = by_window(points), {"states": shape.states, "span": shape.span}
-    memory = shape.states.bit_length() - 1
-    # 7 bits and 8 states: a code and those that count before it do not fit a lane.
-    short = 7 + (memory + 1) * width + 1 > 32 or count < LANES or count % 8 or count * width < 128
+    short = count < LANES or count % 8 or count * width < 128
     if short or not _shuffles() or (shape.span == 1 and width > 5):
         return [(count, width, table, None)], more
     # Four registers of first coordinates, and four of second ones; where they are not enough they
