@@ -18,7 +18,7 @@ from attrs import astuple, frozen
 from tqmetal.decode import CAUSAL, NO_MASK
 from tqmetal.kernels import read
 
-HEADERS = ("tensor.h", "tensor_rows.h")
+HEADERS = ("tensor_ptx.h", "tensor.h", "tensor_rows.h")
 BODY = ("tensor.cu", "tensor_loop.cu", "tensor_merge.cu")
 """Parts of one function, in order."""
 

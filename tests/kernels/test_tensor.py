@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 
+from tests.kernels.tensor_head import parameters
 from tests.kernels.test_cuda_text import NVCC, VECTORS
 from tqcore.codec import codec_for
 from tqcore.select import KernelRequest, SideSpec
@@ -16,7 +17,7 @@ from tqcore.spec import CodecSpec
 from tqmetal import kernels, tensor
 from tqmetal.levels import as_bytes
 from tqmetal.tensor_kernel import CudaTensorKernel
-from tqmetal.tensor_text import BODY, Variant, kernel_text
+from tqmetal.tensor_text import BODY, HEADERS, Variant, kernel_text
 
 
 @pytest.mark.parametrize(("bits", "close"), [(2, 4e-3), (3, 5e-3), (4, 5e-3)])
@@ -100,10 +101,10 @@ def test_the_text_is_short_and_names_every_stride_of_the_files():
     assert name in header
 
 
-TYPES = {
-    "q": "__half", "key_scales": "uint16_t", "value_scales": "uint16_t", "mask": "bool",
-    "padding": "int32_t", "place": "int32_t", "arrived": "int32_t",
-}  # fmt: skip
+def test_instructions_of_the_machine_are_in_one_file():
+    assert "tensor_ptx.h" in HEADERS
+    for name in {*HEADERS, *BODY} - {"tensor_ptx.h"}:
+        assert not re.search(r"\basm\b", kernels.read(name)), name
 
 
 @pytest.mark.slow
@@ -122,20 +123,11 @@ TYPES = {
 def test_nvcc_compiles_it_without_spills(changes, dim, tmp_path):
     asked = variant(dim=dim, **changes)
     name, header, body = kernel_text(asked)
-    parameters = []
-    for array in asked.inputs:
-        parameters.append(f"const {TYPES.get(array, 'uint32_t')}* {array}")
-        for suffix, kind in (("_shape", "Shape"), ("_strides", "Strides")):
-            if array + suffix in body:
-                parameters.append(f"const __grid_constant__ {kind} {array}{suffix}")
-    parameters += [
-        f"{'__half' if array == 'out' else 'float'}* {array}"
-        for array in tensor.OUTPUTS[asked.finished]
-    ]
+    given = ", ".join(f"{kind} {array}" for kind, array in parameters(asked))
     source = tmp_path / "kernel.cu"
     source.write_text(
         NVCC + VECTORS + header
-        + f"__global__ void custom_kernel_{name}({', '.join(parameters)}) {{\n{body}\n}}\n"
+        + f"__global__ void custom_kernel_{name}({given}) {{\n{body}\n}}\n"
     )  # fmt: skip
     command = ["nvcc", "-arch=sm_90", "-std=c++17", "-cubin", "-Xptxas", "-v", "-o", tmp_path / "o"]
     done = subprocess.run([*command, source], capture_output=True, text=True, check=False)

@@ -146,15 +146,15 @@ if (is_last) {
         mine[i] = x[i];
       }
       __syncthreads();  // every warp comes here once
+      if (helper > 0) {
+        continue;
+      }
       #pragma unroll
       for (int h = 1; h < HELPERS; h++) {
         #pragma unroll
         for (int i = 0; i < n; i++) {
-          x[i] += mine[h * D + i];  // where helper is 0
+          x[i] += mine[h * D + i];
         }
-      }
-      if (helper > 0) {
-        continue;
       }
     }
     tqc_hadamard<n>(x, lane);

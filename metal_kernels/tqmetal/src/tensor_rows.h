@@ -10,23 +10,6 @@ TQC_FN unsigned tqc_spread(unsigned x) {
   return ((x & 0x07070707u) | ((x << 1) & ~0x07070707u)) & 0x77777777u;
 }
 
-// Copies SIZE bytes, 8 or 16, to an address of shared memory without waiting.
-template <int SIZE>
-TQC_FN void tqc_copy(unsigned to, const unsigned* from) {
-  if (SIZE == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from));
-  }
-}
-TQC_FN void tqc_commit() {
-  asm volatile("cp.async.commit_group;");
-}
-template <int PENDING>
-TQC_FN void tqc_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
-}
-
 // Copies COUNT rows of WORDS words; `from` is the lane's part of the first one. MIXED: the halves of rows
 // 2, 3, 6, 7, .. change places, so that lanes that read four rows at once meet in few banks.
 template <int COUNT, int WORDS, bool MIXED>

@@ -1,0 +1,193 @@
+"""The kernel of tensor cores on the CPU: right for every request it serves, and faults do not pass."""
+
+import itertools
+import re
+
+import mlx.core as mx
+import numpy as np
+import pytest
+from attrs import evolve
+
+from tests.kernels import tensor_cpu
+from tqcore.select import KernelRequest, SideSpec
+from tqcore.testing.msl.faults import FaultKind, KernelFault
+from tqmetal import tensor
+from tqmetal.checks import Stored, Variant, attend_error
+from tqmetal.probe import ATTENDED, probe_attend
+from tqmetal.tensor_kernel import CLOSE
+
+AXES = {
+    "dim": (64, 128),
+    "key": (2, 3, 4),
+    "value": (2, 3, 4),
+    "rows": ((1, 1), (4, 1), (8, 1), (2, 3), (1, 16)),
+    "mask": ("none", "causal", "bool", "added"),
+    "padded": (False, True),
+    "capped": (False, True),
+    "finished": (False, True),
+    "dtype": ("float16", "bfloat16", "float32"),
+    "tokens": ((1, None), (31, 1), (32, 2), (33, None), (300, 3)),
+}
+
+
+def pairwise(axes, seed=0):
+    """Return choices that hold every pair of two axes' values, each the best of some at random."""
+    names = list(axes)
+    missing = {
+        (a, x, b, y)
+        for a, b in itertools.combinations(names, 2)
+        for x, y in itertools.product(axes[a], axes[b])
+    }
+    rng, found = np.random.default_rng(seed), []
+    while missing:
+        a, x, b, y = min(missing, key=str)
+        best = set()
+        for _ in range(60):
+            tried = {name: axes[name][rng.integers(len(axes[name]))] for name in names}
+            tried |= {a: x, b: y}
+            covered = {
+                (c, tried[c], d, tried[d]) for c, d in itertools.combinations(names, 2)
+            } & missing
+            if len(covered) > len(best):
+                best, choice = covered, tried
+        missing -= best
+        found.append(choice)
+    return found
+
+
+def named(case):
+    return " ".join(f"{name}={value}" for name, value in case.items())
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch):
+    use(monkeypatch, tensor_cpu.kernel)
+
+
+def use(monkeypatch, kernel):
+    monkeypatch.setattr(tensor, "kernel", kernel)
+    tensor.program.cache_clear()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten():
+    yield
+    tensor.program.cache_clear()
+    tensor_cpu.kernel.cache_clear()
+
+
+def error(variant, finished=True, seed=0):
+    return attend_error(variant, tensor.attend_finished if finished else tensor.attend, seed)
+
+
+@pytest.mark.parametrize("case", pairwise(AXES), ids=named)
+def test_attention_is_that_of_the_formula(case):
+    (gqa, q_len), (tokens, parts) = case["rows"], case["tokens"]
+    key, value = Stored(case["key"], case["dim"]), Stored(case["value"], case["dim"])
+    variant = Variant(
+        key, value, case["dtype"], case["mask"], case["padded"], case["capped"], gqa, q_len, tokens, parts
+    )  # fmt: skip
+    assert error(variant, case["finished"]) < CLOSE
+
+
+FOUR = Stored(4, 128)
+USUAL = Variant(FOUR, FOUR, gqa=4, tokens=300, parts=2)
+
+
+@pytest.mark.parametrize("gqa", [4, 8])
+def test_more_splits_than_are_merged_at_once(gqa):
+    assert error(evolve(USUAL, gqa=gqa, parts=40)) < CLOSE
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_blocks_warps_and_lanes_may_run_in_any_order(seed, monkeypatch):
+    use(monkeypatch, lambda variant: tensor_cpu.CpuKernel(variant, seed=seed))
+    assert error(evolve(USUAL, parts=3)) < CLOSE
+
+
+def test_o_m_and_l_are_those_of_the_portable_kernel():
+    side = SideSpec(64, 3, "u32le/1", "lut")
+    request = KernelRequest("cuda", "float16", side, side, gqa=4, mask="causal", softcap=True)
+    probe_attend(tensor.attend, request, CLOSE, ATTENDED)
+
+
+def test_rows_of_a_cache_are_strided():
+    # attend_error cuts its rows out of more; here the queries are a transposed view as well.
+    def attend(q, *given, **options):
+        view = mx.contiguous(q.swapaxes(1, 2)).swapaxes(1, 2)
+        return tensor.attend_finished(view, *given, **options)
+
+    assert attend_error(evolve(USUAL, q_len=2), attend) < CLOSE
+
+
+SMALL = evolve(USUAL, key=Stored(3, 128), tokens=150, parts=1)
+"""With blocks of four warps one takes tokens twice; lanes read keys that others copied."""
+
+
+def planted(monkeypatch, variant, old, new):
+    """Return the error of the kernel whose text ``old``, found once in its files, is ``new``."""
+    found = 0
+
+    def edit(text):
+        nonlocal found
+        found += text.count(old)
+        return text.replace(old, new)
+
+    use(monkeypatch, lambda variant: tensor_cpu.CpuKernel(variant, edit))
+    if variant is SMALL:
+        monkeypatch.setattr(tensor, "WARPS", 4)
+    try:
+        return error(variant, finished=False)
+    finally:
+        assert found == 1
+
+
+WAIT = "  tqc_wait<1>();\n  __syncwarp();\n\n  // "
+EIGHT = evolve(USUAL, gqa=8)
+SPLIT = evolve(USUAL, gqa=8, parts=20, tokens=640)
+WRONG = {
+    "fragment rows": (USUAL, "b[t][0], a[t][1], b[t][1], q", "a[t][1], b[t][0], b[t][1], q"),
+    "byte of a weight": (USUAL, "0x4444u - ((4u - u)", "0x4444u - ((4u - (u ^ 1))"),
+    "order of weights": (EIGHT, "1], 0x0040u), 0x5410u", "1], 0x0040u), 0x1054u"),
+    "upper half of the codes": (USUAL, "bytes[0][1] = tqc_permute(table[0], table[1], codes >> 16", "bytes[0][1] = tqc_permute(table[0], table[1], codes >> 12"),
+    "other table": (USUAL, "codes ^ 0x88888888u", "codes ^ 0x88888880u"),
+    "3-bit words": (SMALL, "x = (x & 0x003f003fu)", "x = (x & 0x001f003fu)"),
+    "no wait for keys": (SMALL, WAIT + "Scores", "  __syncwarp();\n\n  // Scores"),
+    "no wait for values": (SMALL, WAIT + "Weights", "  __syncwarp();\n\n  // Weights"),
+    "a split too few": (SPLIT, "k < splits; k += HELPERS", "k < splits - 1; k += HELPERS"),
+    "counter": (USUAL, "== splits - 1", "== splits"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", WRONG.values(), ids=WRONG)
+def test_what_is_wrong_shows(fault, monkeypatch):
+    try:
+        came = planted(monkeypatch, *fault)
+    except KernelFault as found:
+        came = {FaultKind.UNDEFINED: np.inf, FaultKind.UNWRITTEN: np.inf}[found.kind]
+    assert not came < CLOSE
+
+
+MERGE = "if (thread_id == 0) {\n  int* counter"
+RACES = {
+    "keys before their barrier": (SMALL, WAIT + "Scores", "  tqc_wait<1>();\n\n  // Scores"),
+    "values before theirs": (SMALL, WAIT + "Weights", "  tqc_wait<1>();\n\n  // Weights"),
+    "keys fetched too early": (SMALL, "  __syncwarp();  // the keys are read", "  // the keys are read"),
+    "values fetched too early": (SMALL, "  __syncwarp();  // the values", "  // the values"),
+    "queries": (USUAL, "}\n__syncthreads();\n\n// Every lane has", "}\n\n// Every lane has"),
+    "merge of lanes": (USUAL, "// Lanes, then warps.\n__syncthreads();", "// Lanes, then warps."),
+    "merge of warps": (USUAL, "}\n__syncthreads();\n\nconst long long unit", "}\n\nconst long long unit"),
+    "merge of splits": (USUAL, "__syncthreads();\n" + MERGE, MERGE),
+    "fence": (USUAL, "__threadfence();\n__syncthreads();\n" + MERGE, "__syncthreads();\n" + MERGE),
+    "who is last": (USUAL, "}\n__syncthreads();\nif (is_last)", "}\nif (is_last)"),
+    "shares": (USUAL, "    __syncwarp();\n    float x[n];", "    float x[n];"),
+    "helpers": (USUAL, "      __syncthreads();  // every warp", "      // every warp"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", RACES.values(), ids=RACES)
+def test_a_missing_barrier_is_a_fault(fault, monkeypatch):
+    with pytest.raises(KernelFault) as found:
+        planted(monkeypatch, *fault)
+    assert found.value.kind in (FaultKind.RACE, FaultKind.UNINITIALIZED)
+    assert re.match(r"tensor\w*\.(cu|h)$", found.value.part)
