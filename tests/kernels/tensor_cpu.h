@@ -1,6 +1,6 @@
 // The functions of tensor_ptx.h in C++, after the PTX manual.
 
-#define TQC_FN static inline __attribute__((always_inline))
+#define TQC_FN inline __attribute__((always_inline))
 
 TQC_FN unsigned tqc_permute(unsigned a, unsigned b, unsigned selector) {
   const unsigned long long bytes = (unsigned long long)b << 32 | a;
@@ -9,6 +9,15 @@ TQC_FN unsigned tqc_permute(unsigned a, unsigned b, unsigned selector) {
     const unsigned digit = selector >> (4 * i) & 15;
     const unsigned byte = bytes >> (8 * (digit & 7)) & 255;
     r |= (digit < 8 ? byte : byte & 128 ? 255 : 0) << (8 * i);
+  }
+  return r;
+}
+
+template <int TABLE>
+TQC_FN unsigned tqc_logic(unsigned a, unsigned b, unsigned c) {
+  unsigned r = 0;
+  for (int i = 0; i < 8; i++) {
+    if (TABLE >> i & 1) r |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
   }
   return r;
 }

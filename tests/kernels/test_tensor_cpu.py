@@ -151,7 +151,7 @@ WRONG = {
     "order of weights": (EIGHT, "1], 0x0040u), 0x5410u", "1], 0x0040u), 0x1054u"),
     "upper half of the codes": (USUAL, "bytes[0][1] = tqc_permute(table[0], table[1], codes >> 16", "bytes[0][1] = tqc_permute(table[0], table[1], codes >> 12"),
     "other table": (USUAL, "codes ^ 0x88888888u", "codes ^ 0x88888880u"),
-    "3-bit words": (SMALL, "x = (x & 0x003f003fu)", "x = (x & 0x001f003fu)"),
+    "3-bit words": (SMALL, "x << 2, 0x003f003fu", "x << 2, 0x001f003fu"),
     "no wait for keys": (SMALL, WAIT + "Scores", "  __syncwarp();\n\n  // Scores"),
     "no wait for values": (SMALL, WAIT + "Weights", "  __syncwarp();\n\n  // Weights"),
     "a split too few": (SPLIT, "k < splits; k += HELPERS", "k < splits - 1; k += HELPERS"),

@@ -34,6 +34,11 @@ TQC_FN void tqc_hadamard(float* x, int lane) {
   }
 }
 
+// Bits of a where the mask has ones, of b elsewhere.
+TQC_FN unsigned tqc_merge(unsigned a, unsigned b, unsigned mask) {
+  return tqc_logic<0xe4>(a, b, mask);
+}
+
 // Levels of eight codes as signed bytes: the first four of bytes[t][0], the others of bytes[t][1].
 // 16 levels are the sum of two tables: a selector of 8 or more gives copies of a byte's sign, so that
 // either table gives a constant, 0 or -1, for what the other one holds (levels.py).

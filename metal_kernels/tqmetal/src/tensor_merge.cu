@@ -105,6 +105,7 @@ if (is_last) {
       seen = fmaxf(seen, __shfl_xor_sync(~0u, seen, o));
     }
     float sum = 0.0f;
+    __syncwarp();  // the shares of the row before, if any, are read
     #pragma unroll
     for (int i = 0; i < 4; i++) {
       const float share = exp2f(end[i].x - most);

@@ -5,9 +5,9 @@
 
 // Eight 3-bit codes, the low 24 bits, as nibbles. What a step leaves between codes goes at the end.
 TQC_FN unsigned tqc_spread(unsigned x) {
-  x = (x & 0x00000fffu) | ((x << 4) & ~0x00000fffu);
-  x = (x & 0x003f003fu) | ((x << 2) & ~0x003f003fu);
-  return ((x & 0x07070707u) | ((x << 1) & ~0x07070707u)) & 0x77777777u;
+  x = tqc_merge(x, x << 4, 0x00000fffu);
+  x = tqc_merge(x, x << 2, 0x003f003fu);
+  return tqc_merge(x, x << 1, 0x07070707u) & 0x77777777u;
 }
 
 // Copies COUNT rows of WORDS words; `from` is the lane's part of the first one. MIXED: the halves of rows
