@@ -86,6 +86,8 @@ def _book(spec: SideSpec, states: int) -> Any:
             span = readers.trellis_span(spec.bits)
             shape = Trellis(spec.dim, spec.bits, states)
             points = _points(2 ** (shape.width + 1), span)
+            if span == 1 and shape.width > 1:
+                points = _symmetric(points)
             return _Points("trellis", spec.dim, shape.runs, points, shape)
         case _:
             return LutCodebook(spec.dim, spec.bits, "norm", _levels)
@@ -98,6 +100,16 @@ def _levels(dim: int, bits: int) -> NDArray[np.float64]:
 def _points(count: int, span: int) -> NDArray[np.float32]:
     # No two alike: a wrong number is a wrong value.
     return np.random.default_rng(25).uniform(-0.5, 0.5, (count, span)).astype(np.float32)
+
+
+def _symmetric(points: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return points of one value that tables of bytes hold too (``trellis_levels``).
+
+    A point is much larger where ``a`` is 1 than where it is 0: a wrong label is a wrong value.
+    """
+    upper = np.abs(points).reshape(-1, 2, 2)  # [upper, a, b]
+    upper = upper[len(upper) // 2 :] / 2 + np.array([[0], [0.25]], np.float32)
+    return np.concatenate([-upper[::-1, ::-1, ::-1], upper]).reshape(points.shape)
 
 
 @frozen(eq=False)

@@ -15,8 +15,8 @@ from tqcore.attention.mask import SegmentMask
 from tqcore.protocols import EncodedSegment, Partial
 from tqmetal.decode import mask_arrays, signs_of
 from tqmetal.kernels import Launch
-from tqmetal.levels import as_bytes
 from tqmetal.sides import Side
+from tqmetal.tensor_tables import tables_of
 from tqmetal.tensor_text import Variant, kernel_text
 
 MOST_ROWS = 8
@@ -38,7 +38,7 @@ OUTPUTS = {True: ("parts", "out"), False: ("parts", "o", "m_out", "l_out")}
 def constants(
     key: Side, value: Side, rotations: tuple[Any, Any], scale: float, softcap: float | None
 ) -> mx.array:
-    """Return all that the kernel has to know of the codecs and the call, uint32 ``[11 + 2 D]``.
+    """Return all that the kernel has to know of the codecs and the call, uint32 ``[15 + 2 D]``.
 
     Args:
         key, value: that ``readable`` takes.
@@ -47,9 +47,9 @@ def constants(
     """
     tables, numbers = [], []
     for side in (key, value):
-        found = as_bytes(np.asarray(side.levels, np.float64))
+        found = tables_of(side)
         assert found is not None
-        tables.append(found.table.view(np.uint32))
+        tables.append(found.words)
         numbers.append(found.step)
     numbers[0] *= scale
     signs = [np.asarray(signs_of(rotation)) for rotation in rotations]
@@ -59,8 +59,8 @@ def constants(
 
 @functools.lru_cache(maxsize=256)
 def readable(side: Side) -> bool:
-    """Say whether the levels of ``side`` are close to bytes."""
-    return as_bytes(np.asarray(side.levels, np.float64)) is not None
+    """Say whether the levels of ``side`` are close to sums of bytes."""
+    return tables_of(side) is not None
 
 
 @functools.cache
@@ -152,8 +152,9 @@ def program(
     row_tiles = -(-gqa * q_len // MOST_ROWS)
     shared = -(-gqa * q_len // row_tiles)
     variant = Variant(
-        sides[0].dim, sides[0].bits, sides[1].bits, gqa, q_len, shared, WARPS, kind, padded,
-        capped, finish is not None, dtype, finish or mx.float32, mask_dtype,
+        sides[0].dim, sides[0].bits, sides[1].bits, sides[0].states, sides[1].states, gqa, q_len,
+        shared, WARPS, kind, padded, capped, finish is not None, dtype, finish or mx.float32,
+        mask_dtype,
     )  # fmt: skip
     units = row_tiles * heads
     parts = max(1, min(chunks, BLOCKS[1 if shared <= 4 else 2] // units, MOST_SPLITS))

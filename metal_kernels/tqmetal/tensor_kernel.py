@@ -19,6 +19,7 @@ from tqmetal.sides import Side, unserved
 
 DIMS = (64, 128)
 WIDTHS = (2, 3, 4)
+KINDS = ("lut", "trellis")
 
 CLOSE = 0.05
 """Of the largest value: queries, levels and weights are bytes, 1 to 2 % of an output."""
@@ -128,8 +129,8 @@ def probe_tensor_finished(request: KernelRequest) -> None:
 
 def _unfit(name: str, side: SideSpec) -> list[str]:
     reasons = []
-    if side.decode_kind != "lut":
-        reasons.append(f"{name} decode by {side.decode_kind}, it looks bytes up")
+    if side.decode_kind not in KINDS:
+        reasons.append(f"{name} decode by {side.decode_kind}, it decodes by {' and '.join(KINDS)}")
     if side.dim not in DIMS:
         reasons.append(f"{name} have dim {side.dim}, it takes {' and '.join(map(str, DIMS))}")
     if side.bits not in WIDTHS:

@@ -18,7 +18,7 @@ from attrs import astuple, frozen
 from tqmetal.decode import CAUSAL, NO_MASK
 from tqmetal.kernels import read
 
-HEADERS = ("tensor_ptx.h", "tensor.h", "tensor_rows.h")
+HEADERS = ("tensor_ptx.h", "tensor.h", "tensor_rows.h", "tensor_trellis.h")
 BODY = ("tensor.cu", "tensor_loop.cu", "tensor_merge.cu")
 """Parts of one function, in order."""
 
@@ -40,6 +40,8 @@ class Variant:
     dim: int
     key_bits: int
     value_bits: int
+    key_states: int
+    value_states: int
     gqa: int
     q_len: int
     rows: int
@@ -74,9 +76,9 @@ class Variant:
     def constants(self) -> str:
         """Return the lines that precede the body."""
         numbers = {
-            "D": self.dim, "KBITS": self.key_bits, "VBITS": self.value_bits, "GQA": self.gqa,
-            "Q_LEN": self.q_len, "ROWS": self.rows, "WARPS": self.warps,
-            "CAPPED": int(self.capped),
+            "D": self.dim, "KBITS": self.key_bits, "VBITS": self.value_bits,
+            "KSTATES": self.key_states, "VSTATES": self.value_states, "GQA": self.gqa,
+            "Q_LEN": self.q_len, "ROWS": self.rows, "WARPS": self.warps, "CAPPED": int(self.capped),
         }  # fmt: skip
         lines = [f"constexpr int {name} = {number};" for name, number in numbers.items()]
         switches = {"MASK": self.mask, "PADDED": self.padded, "FINISHED": self.finished}

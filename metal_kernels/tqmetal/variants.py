@@ -187,6 +187,13 @@ def of_bytes() -> Iterator[Variant]:
     yield Variant(Stored(4, 64), Stored(4, 64), mask="causal", gqa=1, q_len=16, tokens=1000)
     yield Variant(four, four, gqa=4, tokens=37, parts=None)
     yield Variant(four, four, gqa=4, tokens=5000, parts=None)
+    for dim, bits, states in itertools.product((64, 128), (2, 3, 4), (4, 8)):
+        trellis = Stored(bits, dim, kind="trellis", states=states)
+        yield Variant(trellis, trellis, "float16", gqa=4)
+        yield Variant(trellis, Stored(bits, dim), "float16", gqa=8)
+    trellis = Stored(4, 128, kind="trellis")
+    yield Variant(trellis, Stored(3, 128, kind="trellis"), mask="causal", gqa=2, q_len=4)
+    yield Variant(four, trellis, gqa=4, tokens=5000, parts=None)
 
 
 def everything() -> Iterator[Variant]:

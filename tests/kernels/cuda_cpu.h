@@ -80,10 +80,10 @@ CPU_FN T __shfl_xor_sync(unsigned, T x, int mask) {
   return all[__msl_lane() ^ mask];
 }
 template <typename T>
-CPU_FN T __shfl_sync(unsigned, T x, int lane) {
+CPU_FN T __shfl_sync(unsigned, T x, int lane, int width = 32) {
   T all[32];
   __msl_exchange(&x, sizeof x, CPU_SHUFFLE, all);
-  return all[lane % 32];
+  return all[__msl_lane() / width * width + lane % width];
 }
 CPU_FN int __any_sync(unsigned, int x) {
   int all[32], any = 0;

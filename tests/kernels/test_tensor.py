@@ -16,8 +16,11 @@ from tqcore.select import KernelRequest, SideSpec
 from tqcore.spec import CodecSpec
 from tqmetal import kernels, tensor
 from tqmetal.levels import as_bytes
+from tqmetal.samples import sample_codec
 from tqmetal.tensor_kernel import CudaTensorKernel
+from tqmetal.tensor_tables import WORDS, tables_of
 from tqmetal.tensor_text import BODY, HEADERS, Variant, kernel_text
+from tqmetal.trellis_levels import as_point_bytes
 
 
 @pytest.mark.parametrize(("bits", "close"), [(2, 4e-3), (3, 5e-3), (4, 5e-3)])
@@ -51,6 +54,57 @@ def test_sixteen_levels_must_change_sign_in_the_middle():
     assert as_bytes(np.linspace(-1, 3, 16)) is None
 
 
+def trained(bits, states, dim=128):
+    """Return the points of a trellis by upper bits and the label ``2 a + b``."""
+    codec = codec_for(
+        CodecSpec("hadamard", "trellis", "u32le", bits, params={"states": states}), dim
+    )
+    return np.asarray(codec.codebook.points, np.float64).reshape(-1, 2, 2)
+
+
+def summed(tables, bits):
+    """Return what the sums of ``src/tensor_trellis.h`` are, ``[U, 2, 2]``."""
+    first, second, third = tables.view(np.int8).astype(int)
+    upper, a, b = np.indices((2 ** (bits - 1), 2, 2))
+    index = 2 * upper + b
+    match bits:
+        case 2:
+            return first[index + 4 * a]
+        case 3:
+            return first[index] + a * second[index]
+        case _:  # copies of a sign where the other table has the entry
+            lower = np.where(index < 8, first[index % 8], first[index % 8] >> 7)
+            above = np.where(index < 8, second[index % 8] >> 7, second[index % 8])
+            return lower + above + a * third[(index ^ index >> 1) % 8]
+
+
+@pytest.mark.parametrize("dim", [64, 128])
+@pytest.mark.parametrize("states", [4, 8])
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_sums_of_tables_are_the_points_of_a_trellis(bits, states, dim):
+    points = trained(bits, states, dim)
+    found = as_point_bytes(points)
+    np.testing.assert_array_equal(summed(found.tables, bits), found.bytes)
+    assert np.abs(found.step * found.bytes - points).max() < 0.004 * points.max()
+
+
+def test_points_of_a_trellis_that_tables_do_not_hold():
+    four = trained(4, 4)
+    assert as_point_bytes(four + 0.1 * four.max()) is None  # not symmetric
+    assert as_point_bytes(-four) is None  # negative in the upper half
+    three = trained(3, 4)
+    assert as_point_bytes(three[:, ::-1]) is None  # falling with a
+    assert as_point_bytes(three + 0.1 * three.max()) is not None
+
+
+def test_tables_of_a_side():
+    spec = SideSpec(64, 3, "u32le/1", "trellis")
+    assert tables_of(sample_codec(spec)[1]).words.shape == (WORDS,)
+    assert tables_of(sample_codec(evolve(spec, decode_kind="lut"))[1]).words[4:].sum() == 0
+    assert tables_of(sample_codec(evolve(spec, bits=5))[1]) is None
+    assert tables_of(sample_codec(evolve(spec, bits=5, decode_kind="lut"))[1]) is None
+
+
 def side(dim=128, bits=4, layout="u32le/1", kind="lut"):
     return SideSpec(dim, bits, layout, kind)
 
@@ -62,6 +116,14 @@ def side(dim=128, bits=4, layout="u32le/1", kind="lut"):
         (KernelRequest("cuda", "float16", side(96), side(96)), "keys have dim 96, it takes 64 and"),
         (KernelRequest("cuda", "float16", side(bits=5), side()), "keys have 5 bits"),
         (KernelRequest("cuda", "float16", side(bits=3.5), side()), "keys have 3.5 bits"),
+        (
+            KernelRequest("cuda", "float16", side(), side(bits=2.5, kind="trellis")),
+            "values have 2.5",
+        ),
+        (
+            KernelRequest("cuda", "float16", side(kind="pair"), side()),
+            "decode by pair, it decodes by",
+        ),
         (KernelRequest("cuda", "float16", side(), side(64)), "keys of 128 and values of 64"),
         (KernelRequest("cuda", "float16", side(), side(), q_len=17), "17 queries a row"),
     ],
@@ -81,13 +143,20 @@ def test_calls_that_may_run_together_have_counters_of_their_own():
 
 def variant(**changes):
     base = Variant(
-        128, 4, 4, 4, 1, 4, tensor.WARPS, 0, False, False, True, mx.float16, mx.float16, mx.int32
-    )
+        128, 4, 4, 0, 0, 4, 1, 4, tensor.WARPS, 0, False, False, True, mx.float16, mx.float16,
+        mx.int32,
+    )  # fmt: skip
     return evolve(base, **changes)
 
 
 def test_programs_have_names_of_their_own():
-    others = [variant(), variant(q_dtype=mx.bfloat16), variant(mask=1), variant(padded=True)]
+    others = [
+        variant(),
+        variant(key_states=4),
+        variant(q_dtype=mx.bfloat16),
+        variant(mask=1),
+        variant(padded=True),
+    ]
     assert len({each.name for each in others}) == len(others)
     assert all(each.name.isidentifier() for each in others)
 
@@ -117,6 +186,12 @@ def test_instructions_of_the_machine_are_in_one_file():
         {"key_bits": 2, "value_bits": 3, "mask": 1, "capped": True, "finished": False},
         {"value_bits": 2, "mask": 2, "padded": True, "gqa": 8, "rows": 8},
         {"gqa": 8, "rows": 8, "finished": False},
+        {"key_states": 4, "value_states": 4},
+        {"key_states": 8, "value_states": 8, "gqa": 8, "rows": 8, "finished": False},
+        {"key_bits": 3, "value_bits": 3, "key_states": 4, "value_states": 8, "mask": 1},
+        {"key_bits": 2, "value_bits": 2, "key_states": 8, "value_states": 4, "capped": True},
+        {"key_bits": 3, "value_bits": 2, "key_states": 4},
+        {"key_bits": 2, "value_bits": 3, "value_states": 4, "mask": 2, "padded": True},
     ],
 )
 @pytest.mark.parametrize("dim", [64, 128])

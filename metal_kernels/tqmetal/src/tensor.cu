@@ -4,10 +4,11 @@
 //   key_words     uint32  [B, H, T, W]      u32le/1, whole rows, any strides of B and H and T
 //   key_scales    uint16  [B, H, T]
 //   value_*                                 the same for values
-//   constants     uint32  [11 + 2 D]        levels as bytes: keys 0-7, keys 8-15, values alike; then
-//                                           floats: step of the keys' levels times the logits' factor,
-//                                           step of the values' levels, soft-cap, signs over sqrt(D) by
-//                                           which q is rotated as keys are, those that rotate o back
+//   constants     uint32  [15 + 2 D]        three tables of eight levels as bytes for keys, three for values
+//                                           (tensor_tables.py); then floats: step of the keys' levels
+//                                           times the logits' factor, step of the values' levels, soft-cap,
+//                                           signs over sqrt(D) by which q is rotated as keys are, those
+//                                           that rotate o back
 //   arrived       int32   [B * H * tiles]   zeros, and zeros again afterwards
 //   mask, padding, place                    as in decode.metal; only those that are read
 //   parts         float32                   scratch: [B, H, tiles, S, ROWS, D], then [.., ROWS, 4]
@@ -16,6 +17,7 @@
 //
 //   D                                       64 or 128
 //   KBITS, VBITS                            2, 3 or 4
+//   KSTATES, VSTATES                        of a trellis, 4 or 8; 0: codes are numbers of levels
 //   GQA, Q_LEN                              query heads of a KV head; queries a row
 //   ROWS                                    of these GQA * Q_LEN, how many share one unpacking, up to 8
 //   WARPS                                   a block
@@ -33,11 +35,10 @@ constexpr int HELD = PAIRED ? 2 : 4;     // tokens of 32 whose scores a lane hol
 constexpr int TOKENS = 32;               // that a warp takes at a time
 constexpr int STEPS = D / 32;            // a lane's key, eight codes each
 constexpr int PIECES = D / 64;           // a lane's value, eight codes each
-constexpr int KTABLES = KBITS == 4 ? 2 : 1;
-constexpr int VTABLES = VBITS == 4 ? 2 : 1;
+constexpr int KTABLES = tqc_tables(KBITS, KSTATES);
+constexpr int VTABLES = tqc_tables(VBITS, VSTATES);
 constexpr int KWORDS = D / 32 * KBITS;
 constexpr int VWORDS = D / 32 * VBITS;
-constexpr int KSHARE = (D / 4 * KBITS + 31) / 32;
 constexpr int HELPERS = WARPS % ROWS ? 1 : WARPS / ROWS;  // warps a row when splits are merged
 constexpr float LOG2E = 1.4426950408889634f;
 
@@ -52,7 +53,7 @@ __shared__ float tops[WARPS][8];    // log2 of the unit of o and l
 __shared__ float totals[WARPS][8];
 __shared__ float scores[WARPS][8];  // largest, times log2(e)
 __shared__ float shares[WARPS][128];
-__shared__ __align__(16) unsigned tables[8][12];
+__shared__ __align__(16) unsigned tables[8][16];
 __shared__ int is_last;
 
 const int thread_id = threadIdx.x;
@@ -110,7 +111,7 @@ if (tokens >= TOKENS) {
   fetch_values(chunk);
 }
 
-const float* numbers = reinterpret_cast<const float*>(constants) + 8;
+const float* numbers = reinterpret_cast<const float*>(constants) + 12;
 const float* key_signs = numbers + 3;
 const float* value_signs = key_signs + D;
 // Queries: rotated, as signed bytes with one step a row.
@@ -148,22 +149,25 @@ for (int r = warp; r < (PAIRED ? 4 : 8); r += WARPS) {
     query_steps[r] = most * (1.0f / 127.0f);
   }
 }
-if (thread_id < 8 * 12) {
-  const int i = thread_id % 12;
-  tables[thread_id / 12][i] = i < 8 ? constants[i] : TQC_ZERO;
+if (thread_id < 8 * 16) {
+  const int i = thread_id % 16;
+  tables[thread_id / 16][i] = i < 12 ? constants[i] : TQC_ZERO;
 }
 __syncthreads();
 
 // Every lane has its tables from elsewhere: what is known to be one value for all is held as such, and
 // each permutation would copy it first.
-unsigned key_table[4];
-unsigned value_table[4];
+unsigned key_table[6];
+unsigned value_table[6];
 int zeros[4];
 #pragma unroll
-for (int i = 0; i < 4; i++) {
+for (int i = 0; i < 6; i++) {
   key_table[i] = tables[g][i];
-  value_table[i] = tables[g][4 + i];
-  zeros[i] = tables[g][8 + i];
+  value_table[i] = tables[g][6 + i];
+}
+#pragma unroll
+for (int i = 0; i < 4; i++) {
+  zeros[i] = tables[g][12 + i];
 }
 unsigned queries[STEPS][2];
 #pragma unroll

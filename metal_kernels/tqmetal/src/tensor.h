@@ -34,9 +34,22 @@ TQC_FN void tqc_hadamard(float* x, int lane) {
   }
 }
 
-// Bits of a where the mask has ones, of b elsewhere.
+// Bits of a where the mask has ones, of b, or of ~b, elsewhere.
 TQC_FN unsigned tqc_merge(unsigned a, unsigned b, unsigned mask) {
   return tqc_logic<0xe4>(a, b, mask);
+}
+TQC_FN unsigned tqc_merge_not(unsigned a, unsigned b, unsigned mask) {
+  return tqc_logic<0xb1>(a, b, mask);
+}
+
+// Bits of a, opposite where both b and the mask have ones.
+TQC_FN unsigned tqc_flip(unsigned a, unsigned b, unsigned mask) {
+  return tqc_logic<0x78>(a, b, mask);
+}
+
+// Tables of eight levels, and so products, that a code's level is the sum of.
+TQC_FN constexpr int tqc_tables(int bits, int states) {
+  return states ? bits - 1 : bits == 4 ? 2 : 1;
 }
 
 // Levels of eight codes as signed bytes: the first four of bytes[t][0], the others of bytes[t][1].

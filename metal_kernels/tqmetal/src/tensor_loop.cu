@@ -35,7 +35,8 @@ auto load_sides = [&](int chunk) {
   }
 };
 load_sides(chunk);
-const int value_word = tqc_value_word<D, VBITS>(g, j);
+using Values = tqc_values<D, VBITS, VSTATES>;
+const int value_word = Values::first(g, j);
 // A row of the second product is a query's weight in one byte of four: byte g % 4 of a word is byte u.
 unsigned place_of[4];
 #pragma unroll
@@ -52,16 +53,17 @@ for (; chunk < end_chunk; chunk += WARPS) {
   int c[2][4];
   #pragma unroll
   for (int u = 0; u < 2; u++) {
-    unsigned share[2][KSHARE];
+    tqc_keys<D, KBITS, KSTATES> x;
+    tqc_keys<D, KBITS, KSTATES> y;
     const unsigned* row = key_tile + (16 * u + g) * KWORDS;
-    tqc_read_key<D, KBITS, KSHARE>(row, j, share[0]);
-    tqc_read_key<D, KBITS, KSHARE>(row + 8 * KWORDS, j, share[1]);
+    x.read(row, lane);
+    y.read(row + 8 * KWORDS, lane);
     #pragma unroll
     for (int k = 0; k < STEPS; k++) {
       unsigned a[KTABLES][2];
       unsigned b[KTABLES][2];
-      tqc_expand<KBITS>(tqc_key_codes<D, KBITS>(share[0], k), key_table, a);
-      tqc_expand<KBITS>(tqc_key_codes<D, KBITS>(share[1], k), key_table, b);
+      x.expand(k, key_table, a);
+      y.expand(k, key_table, b);
       #pragma unroll
       for (int t = 0; t < KTABLES; t++) {
         tqc_score(c[u], a[t][0], b[t][0], a[t][1], b[t][1], queries[k], k + t ? c[u] : zeros);
@@ -203,16 +205,16 @@ for (; chunk < end_chunk; chunk += WARPS) {
       a[i / 4][i % 4] = tqc_permute(held[i / 4][i % 4], 0u, place_of[u]);
     }
     const unsigned* at = value_tile + 8 * u * VWORDS + value_word;
-    unsigned x[PIECES];
-    unsigned y[PIECES];
-    tqc_value_codes<D, VBITS>(at, g, x);
-    tqc_value_codes<D, VBITS>(at + 4 * VWORDS, g, y);
+    Values x;
+    Values y;
+    x.read(at, lane);
+    y.read(at + 4 * VWORDS, lane);
     #pragma unroll
     for (int k = 0; k < PIECES; k++) {
       unsigned b0[VTABLES][2];
       unsigned b1[VTABLES][2];
-      tqc_expand<VBITS>(x[k], value_table, b0);
-      tqc_expand<VBITS>(y[k], value_table, b1);
+      x.expand(k, lane, value_table, b0);
+      y.expand(k, lane, value_table, b1);
       #pragma unroll
       for (int t = 0; t < 2 * VTABLES; t++) {
         #pragma unroll

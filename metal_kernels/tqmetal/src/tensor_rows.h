@@ -122,3 +122,40 @@ TQC_FN int tqc_value_dim(int g, int k, int i) {
   }
   return D / 8 * g + 8 * k + i;
 }
+
+// What a lane holds of a token's key; that of a trellis is in tensor_trellis.h.
+template <int D, int BITS, int STATES>
+struct tqc_keys;
+template <int D, int BITS>
+struct tqc_keys<D, BITS, 0> {
+  static constexpr int SIZE = (D / 4 * BITS + 31) / 32;
+  unsigned share[SIZE];
+
+  TQC_FN void read(const unsigned* row, int lane) {
+    tqc_read_key<D, BITS, SIZE>(row, lane % 4, share);
+  }
+
+  TQC_FN void expand(int step, const unsigned* table, unsigned (*bytes)[2]) const {
+    tqc_expand<BITS>(tqc_key_codes<D, BITS>(share, step), table, bytes);
+  }
+};
+
+// What a lane holds of a token's value, from word `first` of four rows on.
+template <int D, int BITS, int STATES>
+struct tqc_values;
+template <int D, int BITS>
+struct tqc_values<D, BITS, 0> {
+  unsigned codes[D / 64];
+
+  TQC_FN static int first(int g, int j) {
+    return tqc_value_word<D, BITS>(g, j);
+  }
+
+  TQC_FN void read(const unsigned* at, int lane) {
+    tqc_value_codes<D, BITS>(at, lane / 4, codes);
+  }
+
+  TQC_FN void expand(int piece, int lane, const unsigned* table, unsigned (*bytes)[2]) const {
+    tqc_expand<BITS>(codes[piece], table, bytes);
+  }
+};
