@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 
-from tqmetal import checks, decode, tensor, variants
+from tqmetal import checks, checks_around, decode, tensor, variants
 from tqmetal.encoders import LOOK_UP, TRELLIS, encoder_for
 from tqmetal.kernels import Backend, kernel
 from tqmetal.variants import Variant
@@ -23,6 +23,7 @@ def all_checks(backend: Backend, quick: bool) -> list[tuple[str, Variant, str, f
     for variant in variants.of_bytes() if backend == "cuda" else ():
         asked.append(("tensor", variant, "tensor_error", BYTES))
         asked.append(("tensor, finished", variant, "finished_error", BYTES))
+        asked.append(("tensor, means and sinks", variant, "complete_error", BYTES))
     for variant in plain[:2] if quick else plain[:6]:
         asked.append(("score", variant, "score_error", CLOSE))
         asked.append(("mix", variant, "mix_error", CLOSE))
@@ -46,6 +47,11 @@ def tensor_error(variant: Variant, backend: Backend) -> float:
 def finished_error(variant: Variant, backend: Backend) -> float:
     """Return the error of the output by tensor cores."""
     return checks.attend_error(variant, tensor.attend_finished)
+
+
+def complete_error(variant: Variant, backend: Backend) -> float:
+    """Return the error of the output by tensor cores, means and sinks included."""
+    return checks_around.complete_error(variant)
 
 
 def score_error(variant: Variant, backend: Backend) -> float:

@@ -24,6 +24,7 @@ from tqcore.spec import ShapeCtx
 LAYERS, KV_HEADS, Q_HEADS, DIM = 32, 8, 32, 128
 SCALE = DIM**-0.5
 SCHEMES = ("turboquant@4", "turboquant@3.5")
+CENTRED = "turboquant:centre=balanced,sinks=2@4"
 CASES = (
     (1, 1024), (1, 4096), (1, 16384), (1, 32768), (1, 65536), (1, 131072), (8, 4096), (8, 32768),
 )  # fmt: skip
@@ -57,7 +58,7 @@ def steps(cases: tuple[tuple[int, int], ...] = CASES) -> Iterator[dict[str, floa
         lead = (batch, KV_HEADS, tokens)
         queries = mx.random.normal((batch, Q_HEADS, 1, DIM)).astype(mx.float16)
         contenders = {"fp16": [_dense(lead) for _ in range(LAYERS)]}
-        for text in SCHEMES:
+        for text in (*SCHEMES, CENTRED):
             contenders[text] = [_quantized(text, lead) for _ in range(LAYERS)]
         mx.eval(queries)
         found = {name: 1e6 * seconds for name, seconds in _seconds(contenders, queries).items()}
@@ -94,7 +95,11 @@ def _dense(lead: tuple[int, int, int]) -> Attend:
 
 def _quantized(text: str, lead: tuple[int, int, int]) -> Attend:
     cache = QuantizedKVCache(asked(text).choice)
-    cache.update_and_fetch(*[mx.zeros((*lead[:2], 1, DIM), mx.float16) for _ in "kv"])
+    # as many as means are learnt from, then their queries
+    few = [mx.random.normal((lead[0], n, 32, DIM)) for n in (KV_HEADS, KV_HEADS, Q_HEADS)]
+    keys, values, queries = (x.astype(mx.float16) for x in few)
+    cache.update_and_fetch(keys, values)
+    cache.attend(queries, scale=SCALE, mask="causal")
     tokens = cache.tokens
     assert tokens is not None
     for store, codec in zip(tokens.packed, tokens.codecs, strict=True):

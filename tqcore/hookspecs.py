@@ -57,7 +57,8 @@ def tqcore_score_kernels() -> Iterable[Component]:  # type: ignore[empty-body]
     Each is a ``Component("score_kernel", name, target)``, built as ``cls()``. Interface:
     ``tqcore.protocols.ScoreKernel``; one that encodes too has that of
     ``tqcore.protocols.EncodingKernel``, one that rotates that of
-    ``tqcore.protocols.RotatingKernel``.
+    ``tqcore.protocols.RotatingKernel``, and of ``FinishingKernel`` and ``CompletingKernel`` there
+    if it goes on to the output.
     """
 
 

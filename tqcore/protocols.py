@@ -184,6 +184,51 @@ class FinishingKernel(RotatingKernel, Protocol):
         ...
 
 
+class Around(NamedTuple):
+    """What a cache has around a packed segment: what its vectors are stored without, and sinks.
+
+    Packed is ``key_gain * (k - key_mean)`` of a key and ``v - value_mean`` of a value; the sinks'
+    keys and values are whole. All are floats; what is None is not there.
+
+    Attributes:
+        key_gain, key_mean: ``[B, H, 1, Dk]``; queries meet packed keys divided by the gain.
+        value_mean: ``[B, H, 1, Dv]``.
+        sink_keys, sink_values: ``[B, H, S, Dk]`` and ``[B, H, S, Dv]``, both or neither.
+    """
+
+    key_gain: Array | None = None
+    key_mean: Array | None = None
+    value_mean: Array | None = None
+    sink_keys: Array | None = None
+    sink_values: Array | None = None
+
+
+@runtime_checkable
+class CompletingKernel(RotatingKernel, Protocol):
+    """A rotating kernel that also puts back what is around a segment, and normalizes: optional."""
+
+    def attend_complete(
+        self,
+        q: Array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+        around: Around,
+    ) -> Array | None:
+        """Attend to a segment and what is around it, where that is all there is.
+
+        ``mask`` tells of the sinks too: they are the last ``S`` keys before the first one of the
+        segment that its ``padding`` leaves to a row. Not asked for logits that are soft-capped
+        where keys have a mean.
+
+        Returns ``[B, Hq, L, Dv]`` as ``FinishingKernel.attend_finished`` does. None where the
+        kernel does not do this segment so; then ``attend_unrotated`` is asked.
+        """
+        ...
+
+
 @runtime_checkable
 class EncodingKernel(ScoreKernel, Protocol):
     """A score kernel that also encodes: optional, for kernels faster at it than the codec's parts.

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 from tqcore.errors import KernelError, PluginError, UnknownNameError
-from tqcore.protocols import EncodingKernel, FinishingKernel, RotatingKernel, ScoreKernel
+from tqcore.protocols import (
+    CompletingKernel,
+    EncodingKernel,
+    FinishingKernel,
+    RotatingKernel,
+    ScoreKernel,
+)
 from tqcore.registry import registry
 
 if TYPE_CHECKING:
@@ -98,6 +104,11 @@ class Choice:
     def finishes(self) -> bool:
         """Whether the kernel normalizes where its segment is all there is; asked as often."""
         return isinstance(self.kernel, FinishingKernel)
+
+    @functools.cached_property
+    def completes(self) -> bool:
+        """Whether the kernel puts back what a cache has around its segment; asked as often."""
+        return isinstance(self.kernel, CompletingKernel)
 
 
 @frozen

@@ -95,7 +95,7 @@ def attend_error(
     shape = (BATCH, HEADS * variant.gqa, variant.q_len)
     q = mx.array(rng.standard_normal((*shape, codecs[0].dim), dtype=np.float32))
     q = q.astype(getattr(mx, variant.dtype))
-    mask, dense = _masks(variant, rng)
+    mask, dense = masks_of(variant, rng)
     softcap = SOFTCAP if variant.capped else None
     found = attend(
         q,
@@ -114,7 +114,7 @@ def attend_error(
     return _error(came, expected)
 
 
-def _masks(variant: Variant, rng: np.random.Generator) -> tuple[SegmentMask, Any]:
+def masks_of(variant: Variant, rng: np.random.Generator) -> tuple[SegmentMask, Any]:
     """Return the mask as a segment gets it, and as one array for the formula."""
     tokens, q_len = variant.tokens, variant.q_len
     visible = np.ones((BATCH, 1, q_len, tokens), bool)

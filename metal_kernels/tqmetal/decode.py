@@ -160,13 +160,14 @@ def signs_of(rotation: Rotation) -> mx.array | None:
 
 
 def mask_arrays(
-    mask: SegmentMask, shape: tuple[int, int, int, int]
+    mask: SegmentMask, shape: tuple[int, int, int, int], before: int = 0
 ) -> tuple[int, tuple[mx.array, mx.array, mx.array]]:
     """Return the kind of mask, and the arrays ``mask``, ``padding`` and ``place``.
 
     Args:
         mask: of a segment.
         shape: ``[B, Hq, L, T]`` of its logits; a mask broadcasts to it without a copy.
+        before: keys before the segment's with which ``mask`` begins.
     """
     padding, array, place = unused(), unused(), unused()
     if mask.padding is not None:
@@ -176,8 +177,8 @@ def mask_arrays(
         return CAUSAL, (array, padding, place)
     if mask.array is None:
         return NO_MASK, (array, padding, place)
-    cut = mask.array[..., mask.k_start : mask.k_start + shape[3]]
-    array = mx.broadcast_to(cut, shape)
+    cut = mask.array[..., mask.k_start - before : mask.k_start + shape[3]]
+    array = mx.broadcast_to(cut, (*shape[:3], before + shape[3]))
     return VISIBLE if array.dtype == mx.bool_ else ADDED, (array, padding, place)
 
 

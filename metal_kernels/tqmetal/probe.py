@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 from attrs import frozen
 
+from tqcore.attention.around import draw_around, expected, lengthened
 from tqcore.attention.mask import SegmentMask
 from tqcore.attention.merge import merge
 from tqcore.protocols import EncodedSegment, Partial
@@ -149,6 +150,35 @@ def probe_finished(
         came = attend(*sample.given, parts=2, **sample.options).astype(mx.float32)
         expected = merge([sample.expected])
         _compare(came, expected, close * mx.abs(expected).max(), "outputs")
+
+
+def probe_complete(
+    attend: Callable[..., mx.array],
+    request: KernelRequest,
+    close: float,
+    sinks: int,
+    dtypes: Sequence[mx.Dtype | None],
+    tokens: int = TOKENS,
+) -> None:
+    """The same for ``attend`` that takes what is around a segment, with the formula's output.
+
+    Args:
+        attend, request, close, tokens: as for ``probe_attend``.
+        sinks: dense tokens a row.
+        dtypes: of the fields of ``Around``.
+
+    Raises:
+        RuntimeError: the results differ, or the kernel does not compile or run.
+    """
+    for states in states_of(request.key, request.value):
+        sample = _sample(request, tokens, states)
+        q, segment, sides, mask = sample.given
+        dims = request.key.dim, request.value.dim
+        around = draw_around(27, (BATCH, HEADS), dims, sinks, dtypes)
+        mask = lengthened(mask, sinks)
+        came = attend(q, segment, sides, mask, around=around, parts=2, **sample.options)
+        wanted = mx.array(expected(q, segment, mask, around=around, **sample.options), mx.float32)
+        _compare(came.astype(mx.float32), wanted, close * mx.abs(wanted).max(), "outputs")
 
 
 @frozen(eq=False)

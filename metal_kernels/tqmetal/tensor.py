@@ -16,6 +16,7 @@ from tqcore.protocols import EncodedSegment, Partial
 from tqmetal.decode import mask_arrays, signs_of
 from tqmetal.kernels import Launch
 from tqmetal.sides import Side
+from tqmetal.tensor_around import Beside
 from tqmetal.tensor_tables import tables_of
 from tqmetal.tensor_text import Variant, kernel_text
 
@@ -38,7 +39,7 @@ OUTPUTS = {True: ("parts", "out"), False: ("parts", "o", "m_out", "l_out")}
 def constants(
     key: Side, value: Side, rotations: tuple[Any, Any], scale: float, softcap: float | None
 ) -> mx.array:
-    """Return all that the kernel has to know of the codecs and the call, uint32 ``[15 + 2 D]``.
+    """Return all that the kernel has to know of the codecs and the call, uint32 ``[16 + 2 D]``.
 
     Args:
         key, value: that ``readable`` takes.
@@ -53,7 +54,7 @@ def constants(
         numbers.append(found.step)
     numbers[0] *= scale
     signs = [np.asarray(signs_of(rotation)) for rotation in rotations]
-    floats = np.concatenate([np.array([*numbers, softcap or 0]), *signs]).astype(np.float32)
+    floats = np.concatenate([[*numbers, softcap or 0], *signs, [scale]]).astype(np.float32)
     return mx.array(np.concatenate([*tables, floats.view(np.uint32)]))
 
 
@@ -135,6 +136,7 @@ def program(
     mask: tuple[int, bool, mx.Dtype],
     capped: bool,
     finish: mx.Dtype | None,
+    around: Beside | None = None,
 ) -> Program:
     """Return what runs a call; looked up at every one, so it is cached by what tells it apart.
 
@@ -146,6 +148,7 @@ def program(
         mask: its kind, whether rows start with hidden keys, and its dtype.
         capped: whether logits are soft-capped.
         finish: dtype of the output; None gives o, m and l.
+        around: what is read beside the segment.
     """
     gqa, q_len, dtype = queries
     kind, padded, mask_dtype = mask
@@ -154,7 +157,7 @@ def program(
     variant = Variant(
         sides[0].dim, sides[0].bits, sides[1].bits, sides[0].states, sides[1].states, gqa, q_len,
         shared, WARPS, kind, padded, capped, finish is not None, dtype, finish or mx.float32,
-        mask_dtype,
+        mask_dtype, around,
     )  # fmt: skip
     units = row_tiles * heads
     parts = max(1, min(chunks, BLOCKS[1 if shared <= 4 else 2] // units, MOST_SPLITS))
@@ -202,6 +205,27 @@ def attend_finished(
     return _launch(q, segment, sides, mask, scale, softcap, parts, dtype or q.dtype)[0]
 
 
+def attend_complete(
+    q: mx.array,
+    segment: EncodedSegment,
+    sides: tuple[Side, Side],
+    mask: SegmentMask,
+    *,
+    scale: float,
+    softcap: float | None = None,
+    read: tuple[Beside, Sequence[mx.array]],
+    parts: int | None = None,
+) -> mx.array:
+    """Attend to a segment and what is around it; return ``[B, Hq, L, D]`` in ``q``'s dtype.
+
+    Args:
+        q, segment, mask, scale, softcap: as ``CompletingKernel.attend_complete``.
+        sides, parts: as for ``attend``.
+        read: what ``read_of`` gives.
+    """
+    return _launch(q, segment, sides, mask, scale, softcap, parts, q.dtype, *read)[0]
+
+
 def _launch(
     q: mx.array,
     segment: EncodedSegment,
@@ -211,12 +235,15 @@ def _launch(
     softcap: float | None,
     parts: int | None,
     finish: mx.Dtype | None,
+    around: Beside | None = None,
+    beside: Sequence[mx.array] = (),
 ) -> Sequence[mx.array]:
     """Return what follows the scratch: the output in dtype ``finish``, or o, m and l."""
     keys, values, key_codec, value_codec = segment
     batch, q_heads, q_len, dim = q.shape
     _, heads, tokens, _ = keys[0].shape
-    kind, masks = mask_arrays(mask, (batch, q_heads, q_len, tokens))
+    before = around.sinks if around else 0
+    kind, masks = mask_arrays(mask, (batch, q_heads, q_len, tokens), before)
     found = program(
         sides,
         (q_heads // heads, q_len, q.dtype),
@@ -225,6 +252,7 @@ def _launch(
         (kind, mask.padding is not None, masks[0].dtype),
         softcap is not None,
         finish,
+        around,
     )
     parts = parts or found.parts
     rotations = key_codec.rotation, value_codec.rotation
@@ -238,7 +266,7 @@ def _launch(
     outputs = found.launch(
         inputs=[
             q, *keys, *values, constants(*sides, rotations, scale, softcap),
-            arrivals.take(found.units), *itertools.compress(masks, found.masks_read),
+            arrivals.take(found.units), *itertools.compress(masks, found.masks_read), *beside,
         ],
         grid=(32 * WARPS * parts * found.row_tiles, heads, batch),
         threadgroup=(32 * WARPS, 1, 1),

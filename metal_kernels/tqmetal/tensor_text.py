@@ -13,14 +13,18 @@ from importlib.resources import files
 from pathlib import Path
 
 import mlx.core as mx
-from attrs import astuple, frozen
+from attrs import astuple, fields, filters, frozen
 
 from tqmetal.decode import CAUSAL, NO_MASK
 from tqmetal.kernels import read
+from tqmetal.tensor_around import Beside
 
 HEADERS = ("tensor_ptx.h", "tensor.h", "tensor_rows.h", "tensor_trellis.h")
 BODY = ("tensor.cu", "tensor_loop.cu", "tensor_merge.cu")
 """Parts of one function, in order."""
+
+AROUND = "tensor_around.cu"
+"""The part before these of a program that reads what a cache has around packed tokens, too."""
 
 INPUTS = (
     "q", "key_words", "key_scales", "value_words", "value_scales", "constants", "arrived",
@@ -53,6 +57,7 @@ class Variant:
     q_dtype: mx.Dtype
     out_dtype: mx.Dtype
     mask_dtype: mx.Dtype
+    around: Beside | None = None
 
     @property
     def masks_read(self) -> tuple[bool, bool, bool]:
@@ -62,15 +67,16 @@ class Variant:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Return the names of the inputs."""
-        return INPUTS + tuple(
-            name for name, used in zip(MASKS, self.masks_read, strict=True) if used
-        )
+        masks = (name for name, used in zip(MASKS, self.masks_read, strict=True) if used)
+        return (*INPUTS, *masks, *(self.around.names if self.around else ()))
 
     @property
     def name(self) -> str:
         """Return a name that no other program has: MLX keeps what it compiled by name."""
-        fields = (str(field).rpartition(".")[2] for field in astuple(self))
-        return f"tq_tensor_{'_'.join(fields)}_{_digest()}"
+        told = astuple(self, filter=filters.exclude(fields(Variant).around))
+        words = [str(field).rpartition(".")[2] for field in told]
+        words += [self.around.name] if self.around else []
+        return f"tq_tensor_{'_'.join(words)}_{_digest()}"
 
     @property
     def constants(self) -> str:
@@ -83,6 +89,7 @@ class Variant:
         lines = [f"constexpr int {name} = {number};" for name, number in numbers.items()]
         switches = {"MASK": self.mask, "PADDED": self.padded, "FINISHED": self.finished}
         lines += [f"#define {name} {int(value)}" for name, value in switches.items()]
+        lines += [self.around.constants] if self.around else []
         return "\n".join(lines)
 
     @property
@@ -100,7 +107,11 @@ def kernel_text(variant: Variant) -> tuple[str, str, str]:
     headers = "".join(map(_include, HEADERS))
     header = f"#define {full} {variant.bounds} {full}\n{headers}"
     placed = [*PLACED, *(["mask_strides"] if variant.masks_read[0] else [])]
-    body = "".join(map(_include, BODY))
+    parts = [*BODY]
+    if variant.around:
+        placed += variant.around.placed
+        parts.insert(0, AROUND)
+    body = "".join(map(_include, parts))
     return (
         variant.name,
         header,
@@ -116,5 +127,5 @@ def _include(name: str) -> str:
 @functools.cache
 def _digest() -> str:
     """Return a digest of the files: what is compiled of other files has another name."""
-    text = "".join(map(read, (*HEADERS, *BODY)))
+    text = "".join(map(read, (*HEADERS, *BODY, AROUND)))
     return hashlib.sha256(text.encode()).hexdigest()[:8]

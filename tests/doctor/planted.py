@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 
+from tqcore.attention.around import expected
 from tqcore.hookspecs import hookimpl
 from tqcore.spec import Component
 from tqplugins.kernels_mlx.device import PortableKernel
@@ -17,6 +18,7 @@ NAMES = (
     "EncodesBadly",
     "Unbuilt",
     "FinishesBadly",
+    "CompletesBadly",
 )
 
 
@@ -71,6 +73,19 @@ class FinishesBadly(Planted):
 
     def attend_finished(self, q, segment, mask, **options):
         return self.attend_unrotated(q, segment, mask, **options).o.astype(q.dtype)
+
+
+class CompletesBadly(Planted):
+    """Right in every way but the one that a step of a centred cache takes: no gain."""
+
+    def attend_unrotated(self, q, segment, mask, **options):
+        rotated = segment.key_codec.rotation.forward(q.astype(mx.float32))
+        part = self.attend(rotated, segment, mask, **options)
+        return part._replace(o=segment.value_codec.rotation.inverse(part.o))
+
+    def attend_complete(self, q, segment, mask, *, around, **options):
+        around = around._replace(key_gain=None)
+        return mx.array(expected(q, segment, mask, around=around, **options)).astype(q.dtype)
 
 
 class RefusesBadly(Planted):

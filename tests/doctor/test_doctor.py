@@ -31,6 +31,7 @@ REASONS = {
     "offsum": "of the largest output",
     "notanumber": "off by inf",
     "finishesbadly": "of the largest output",
+    "completesbadly": "of the largest output",
     "raises": "RuntimeError: no such instruction",
     "refusesbadly": "its refuses() raised ZeroDivisionError: by nothing",
     "encodesbadly": "of the values",
@@ -97,7 +98,7 @@ def test_the_report_as_tables(known, capsys):
     assert cli.main(["doctor"]) == 1
     came = capsys.readouterr()
     assert all(text in came.out for text in REASONS.values())
-    assert "FAILED: encodesbadly, finishesbadly, notanumber" in came.out
+    assert "FAILED: completesbadly, encodesbadly, finishesbadly, notanumber" in came.out
     assert "runs on metal, this is" in came.out or "runs on cuda, this is" in came.out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mlx.core as mx
 
+from tqcore.protocols import Around
 from tqmetal import tensor
 from tqmetal.tensor_text import Variant, kernel_text
 
@@ -39,4 +40,6 @@ def parameters(variant: Variant) -> list[tuple[str, str]]:
 def _type(variant: Variant, array: str) -> str:
     if array in OF_VARIANT:
         return DTYPES[getattr(variant, OF_VARIANT[array])]
+    if array in Around._fields:
+        return DTYPES[variant.around.dtypes[Around._fields.index(array)]]
     return TYPES.get(array, "uint32_t")

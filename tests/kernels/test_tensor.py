@@ -17,9 +17,10 @@ from tqcore.spec import CodecSpec
 from tqmetal import kernels, tensor
 from tqmetal.levels import as_bytes
 from tqmetal.samples import sample_codec
+from tqmetal.tensor_around import Beside
 from tqmetal.tensor_kernel import CudaTensorKernel
 from tqmetal.tensor_tables import WORDS, tables_of
-from tqmetal.tensor_text import BODY, HEADERS, Variant, kernel_text
+from tqmetal.tensor_text import AROUND, BODY, HEADERS, Variant, kernel_text
 from tqmetal.trellis_levels import as_point_bytes
 
 
@@ -149,6 +150,12 @@ def variant(**changes):
     return evolve(base, **changes)
 
 
+def beside(sinks=2):
+    """What is read of a centred, balanced cache."""
+    mean, dense = mx.bfloat16, mx.float16 if sinks else None
+    return Beside(sinks, (mean, mean if sinks else None, mean, dense, dense))
+
+
 def test_programs_have_names_of_their_own():
     others = [
         variant(),
@@ -157,22 +164,30 @@ def test_programs_have_names_of_their_own():
         variant(mask=1),
         variant(padded=True),
     ]
+    others += [variant(around=beside()), variant(around=beside(4)), variant(around=beside(0))]
     assert len({each.name for each in others}) == len(others)
     assert all(each.name.isidentifier() for each in others)
 
 
 def test_the_text_is_short_and_names_every_stride_of_the_files():
-    name, header, source = kernel_text(variant(mask=2))
+    name, header, source = kernel_text(variant(mask=2, around=beside()))
     assert len(header) + len(source) < 2500
-    used = "".join(map(kernels.read, BODY))
+    used = "".join(map(kernels.read, (*BODY, AROUND)))
     for placed in re.findall(r"\b[a-z_]+_(?:shape|strides)\b", used):
         assert placed in source
     assert name in header
 
 
+def test_what_has_nothing_around_it_reads_and_says_nothing_of_it():
+    plain = kernel_text(variant(mask=2))[2]
+    for word in ("AROUND", "SINKS", "around", "gain", "mean", "sink"):
+        assert word not in plain
+    assert variant().inputs == variant(around=beside()).inputs[: len(variant().inputs)]
+
+
 def test_instructions_of_the_machine_are_in_one_file():
     assert "tensor_ptx.h" in HEADERS
-    for name in {*HEADERS, *BODY} - {"tensor_ptx.h"}:
+    for name in {*HEADERS, *BODY, AROUND} - {"tensor_ptx.h"}:
         assert not re.search(r"\basm\b", kernels.read(name)), name
 
 
@@ -192,6 +207,12 @@ def test_instructions_of_the_machine_are_in_one_file():
         {"key_bits": 2, "value_bits": 2, "key_states": 8, "value_states": 4, "capped": True},
         {"key_bits": 3, "value_bits": 2, "key_states": 4},
         {"key_bits": 2, "value_bits": 3, "value_states": 4, "mask": 2, "padded": True},
+        {"around": beside()},
+        {"around": beside(0), "gqa": 1, "rows": 1},
+        {"around": beside(8), "key_bits": 3, "mask": 2, "padded": True},
+        {"around": beside(4), "gqa": 8, "rows": 8, "mask": 1, "padded": True},
+        {"around": beside(), "key_states": 4, "value_states": 4},
+        {"around": beside(), "key_states": 4, "value_states": 4, "gqa": 1, "rows": 1},
     ],
 )
 @pytest.mark.parametrize("dim", [64, 128])

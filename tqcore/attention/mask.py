@@ -87,7 +87,9 @@ class SegmentMask:
         if not start:
             return self
         columns = None if self.columns is None else self.columns[:, start:]
-        return evolve(self, k_start=self.k_start + start, columns=columns)
+        # at every step of every layer: evolve takes three times as long
+        k_start = self.k_start + start
+        return SegmentMask(self.kind, self.q_start, k_start, self.array, self.padding, columns)
 
     def at(self, columns: mx.array) -> SegmentMask:
         """Return this mask for keys at ``columns``, int ``[B, T]`` counted as ``k_start`` is."""

@@ -7,7 +7,15 @@ from typing import Any
 import mlx.core as mx
 
 from tqcore.attention.mask import SegmentMask
-from tqcore.protocols import EncodedSegment, FinishingKernel, Partial, RotatingKernel, ScoreKernel
+from tqcore.protocols import (
+    Around,
+    CompletingKernel,
+    EncodedSegment,
+    FinishingKernel,
+    Partial,
+    RotatingKernel,
+    ScoreKernel,
+)
 
 
 def partials(
@@ -30,4 +38,19 @@ def finished(
     if not isinstance(kernel, FinishingKernel):
         return []
     out = kernel.attend_finished(q, segment, mask, **options)
+    return [] if out is None else [out]
+
+
+def completed(
+    kernel: ScoreKernel,
+    q: mx.array,
+    segment: EncodedSegment,
+    mask: SegmentMask,
+    around: Around,
+    **options: Any,
+) -> list[mx.array]:
+    """Attend in every way that takes what is around a segment, with outputs as ``finished``."""
+    if not isinstance(kernel, CompletingKernel):
+        return []
+    out = kernel.attend_complete(q, segment, mask, around=around, **options)
     return [] if out is None else [out]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import mlx.core as mx
 
 from tqcore.attention.mask import SegmentMask
+from tqcore.cache.alone import attend_alone, attend_complete
 from tqcore.cache.finish import finish
 from tqcore.cache.live import Live
-from tqcore.cache.segments import attend_alone, attend_dense, attend_segment
+from tqcore.cache.segments import attend_dense, attend_segment
 from tqcore.cache.sinks import Sinks
 from tqcore.cache.tokens import Tokens
 from tqcore.cache.view import CacheView
 from tqcore.errors import ShapeError, StateError
-from tqcore.protocols import Partial
+from tqcore.protocols import Around
 from tqcore.widths import Side
 
 QUERY_BLOCK = 512
@@ -123,7 +124,9 @@ class Attending:
         sinks: mx.array | None,
     ) -> mx.array:
         assert self.tokens is not None
-        parts, hidden = self._attend_sinks(queries, cut, start, stop, scale, softcap)
+        # Dense sinks hide what the timeline holds of them.
+        dense = self.sinks.arrays if self.is_quantized else []
+        hidden = [count + (self.sinks.count if dense else 0) for count in self.hidden()]
         # What every row hides is not read at all.
         first = max(start, min([*hidden, stop]))
         timeline = cut
@@ -135,35 +138,31 @@ class Attending:
             for segment in segments
         ]
         centre = self.tokens.centre
-        alone = sinks is None and not parts and len(segments) == 1 and segments[0].is_packed
-        if alone and not centre.arrays:
-            return attend_alone(*calls[0], scale=scale, softcap=softcap)
+        if sinks is None and len(segments) == 1 and segments[0].is_packed:
+            if not dense and not centre.arrays:
+                return attend_alone(*calls[0], scale=scale, softcap=softcap)
+            if not dense or (not start and max(hidden) <= stop):  # every row has all of them
+                around = Around(*centre.around, *dense)
+                out = attend_complete(*calls[0], scale=scale, softcap=softcap, around=around)
+                if out is not None:
+                    return out
+        parts = []
+        if dense:
+            keys, values = dense
+            mask = self._mask_of_sinks(cut, start, stop)
+            parts.append(attend_dense(queries, keys, values, mask, scale, softcap))
         parts += [
             attend_segment(*call, scale=scale, softcap=softcap, centre=centre) for call in calls
         ]
         return finish(parts, sinks, queries.dtype)
 
-    def _attend_sinks(
-        self,
-        queries: mx.array,
-        mask: SegmentMask,
-        start: int,
-        stop: int,
-        scale: float,
-        softcap: float | None,
-    ) -> tuple[list[Partial], list[int]]:
-        """Attend to the dense sinks; return the part, and what the timeline then hides."""
-        padding = self.hidden()
-        if not self.sinks.arrays or not self.is_quantized:
-            return [], padding
-        keys, values = self.sinks.arrays
-        count = self.sinks.count
-        if any(padding) or start or stop < count:
-            columns = mx.array(padding)[:, None] + mx.arange(count)[None] - start
-            columns = mx.where((columns >= 0) & (columns < stop - start), columns, -1)
-            mask = mask.at(columns)
-        part = attend_dense(queries, keys, values, mask, scale, softcap)
-        return [part], [pad + count for pad in padding]
+    def _mask_of_sinks(self, mask: SegmentMask, start: int, stop: int) -> SegmentMask:
+        """Return ``mask`` for the dense sinks, which stand after each row's padding."""
+        padding, count = self.hidden(), self.sinks.count
+        if not (any(padding) or start or stop < count):
+            return mask
+        columns = mx.array(padding)[:, None] + mx.arange(count)[None] - start
+        return mask.at(mx.where((columns >= 0) & (columns < stop - start), columns, -1))
 
     def _range(self, keys: CacheView | None, values: CacheView | None) -> tuple[int, int]:
         if keys is None and values is None:

@@ -62,6 +62,12 @@ class Centre:
         return self.arrays.get("key_mean"), self.arrays.get("value_mean")
 
     @property
+    def around(self) -> tuple[mx.array | None, mx.array | None, mx.array | None]:
+        """The first fields of ``tqcore.protocols.Around``."""
+        key_mean, value_mean = self.means
+        return self.arrays.get(GAIN), key_mean, value_mean
+
+    @property
     def is_balanced(self) -> bool:
         """Whether queries are needed to learn from."""
         return GAIN in self.names

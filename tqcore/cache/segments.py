@@ -13,7 +13,6 @@ from tqcore.attention.blocks import Cut, attend_blocks
 from tqcore.attention.mask import SegmentMask
 from tqcore.cache.centre import Centre
 from tqcore.cache.centred import centred
-from tqcore.cache.finish import finish
 from tqcore.cache.tokens import Segment
 from tqcore.codec import Codec, side_spec
 from tqcore.device import device_kind
@@ -64,32 +63,6 @@ def request_for(
     )
 
 
-def attend_alone(
-    queries: mx.array,
-    segment: Segment,
-    codecs: tuple[Codec, Codec],
-    mask: SegmentMask,
-    *,
-    scale: float,
-    softcap: float | None = None,
-) -> mx.array:
-    """Attend to a packed segment that is all there is, in one go where a kernel does that.
-
-    Returns ``[B, Hq, L, Dv]`` in the queries' dtype.
-    """
-    choice, encoded = _choose(queries, segment, codecs, mask, softcap)
-    if choice.finishes:
-        kernel: Any = choice.kernel
-        with _naming(kernel):
-            out: mx.array | None = kernel.attend_finished(
-                queries, encoded, mask, scale=scale, softcap=softcap
-            )
-        if out is not None:  # it may give up on a segment
-            return out
-    part = _served(choice, queries, encoded, mask, scale, softcap)
-    return finish([part], None, queries.dtype)
-
-
 def _packed(
     queries: mx.array,
     segment: Segment,
@@ -98,11 +71,11 @@ def _packed(
     scale: float,
     softcap: float | None,
 ) -> Partial:
-    choice, encoded = _choose(queries, segment, codecs, mask, softcap)
-    return _served(choice, queries, encoded, mask, scale, softcap)
+    choice, encoded = choose(queries, segment, codecs, mask, softcap)
+    return served(choice, queries, encoded, mask, scale, softcap)
 
 
-def _served(
+def served(
     choice: Choice,
     queries: mx.array,
     encoded: EncodedSegment,
@@ -110,8 +83,9 @@ def _served(
     scale: float,
     softcap: float | None,
 ) -> Partial:
+    """Attend with a chosen kernel, which rotates or not; ``o`` is in the values' own domain."""
     kernel: Any = choice.kernel
-    with _naming(kernel):
+    with naming(kernel):
         if choice.rotates:
             part: Partial = kernel.attend_unrotated(
                 queries, encoded, mask, scale=scale, softcap=softcap
@@ -123,20 +97,21 @@ def _served(
     return Partial(encoded.value_codec.rotation.inverse(o), m, l)
 
 
-def _choose(
+def choose(
     queries: mx.array,
     segment: Segment,
     codecs: tuple[Codec, Codec],
     mask: SegmentMask,
     softcap: float | None,
 ) -> tuple[Choice, EncodedSegment]:
+    """Return the kernel that serves, and the segment as kernels take it."""
     heads = segment.keys[0].shape[1]
     request = request_for(queries, heads, codecs, mask.kind, softcap is not None)
     return kernel_for(request), EncodedSegment(segment.keys, segment.values, *codecs)
 
 
 @contextmanager
-def _naming(kernel: Any) -> Iterator[None]:
+def naming(kernel: Any) -> Iterator[None]:
     """Say which kernel it was that failed."""
     try:
         yield

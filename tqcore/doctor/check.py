@@ -8,11 +8,12 @@ import mlx.core as mx
 import numpy as np
 from attrs import frozen
 
+from tqcore.attention.around import draw_around, expected, lengthened
 from tqcore.attention.merge import merge
-from tqcore.attention.ways import finished, partials
+from tqcore.attention.ways import completed, finished, partials
 from tqcore.codec import Codec
 from tqcore.doctor.sample import Sample
-from tqcore.protocols import EncodingKernel, Planes, ScoreKernel
+from tqcore.protocols import CompletingKernel, EncodingKernel, Planes, ScoreKernel
 from tqcore.select import FAULT, reasons_of
 
 CLOSE = 5e-3
@@ -20,6 +21,9 @@ CLOSE = 5e-3
 
 FLIPS = 0.01
 """Share of the values that rounding may put on the other side of a boundary between codes."""
+
+SINKS = 2
+"""Dense tokens before a segment, for kernels that put them back."""
 
 Outcome = Literal["right", "refused", "failed"]
 
@@ -86,7 +90,22 @@ def _errors(kernel: ScoreKernel, sample: Sample) -> list[float]:
     return [
         *(_error(merge([part], sample.sinks), sample.expected) for part in parts),
         *(_error(out.astype(mx.float32), sample.alone) for out in outs),
+        *(_errors_around(kernel, sample) if isinstance(kernel, CompletingKernel) else []),
     ]
+
+
+def _errors_around(kernel: ScoreKernel, sample: Sample) -> list[float]:
+    """Attend with means and sinks around the segment, the mask lengthened to show them."""
+    q, segment, options = sample.q, sample.segment, sample.options
+    mean = mx.bfloat16
+    shift = mean if options["softcap"] is None else None
+    dims = segment.key_codec.dim, segment.value_codec.dim
+    lead = q.shape[0], segment.keys[0].shape[1]
+    around = draw_around(0, lead, dims, SINKS, (mean, shift, mean, q.dtype, q.dtype))
+    mask = lengthened(sample.mask, SINKS)
+    outs = completed(kernel, q, segment, mask, around, **options)
+    wanted = expected(q, segment, mask, around=around, **options) if outs else None
+    return [_error(out.astype(mx.float32), wanted) for out in outs]
 
 
 def _error(came: mx.array, expected: Any) -> float:

@@ -4,13 +4,14 @@
 //   key_words     uint32  [B, H, T, W]      u32le/1, whole rows, any strides of B and H and T
 //   key_scales    uint16  [B, H, T]
 //   value_*                                 the same for values
-//   constants     uint32  [15 + 2 D]        three tables of eight levels as bytes for keys, three for values
+//   constants     uint32  [16 + 2 D]        three tables of eight levels as bytes for keys, three for values
 //                                           (tensor_tables.py); then floats: step of the keys' levels
 //                                           times the logits' factor, step of the values' levels, soft-cap,
 //                                           signs over sqrt(D) by which q is rotated as keys are, those
-//                                           that rotate o back
+//                                           that rotate o back; the logits' factor alone
 //   arrived       int32   [B * H * tiles]   zeros, and zeros again afterwards
 //   mask, padding, place                    as in decode.metal; only those that are read
+//   AROUND: arrays of tensor_around.cu      what a cache has beside the packed tokens
 //   parts         float32                   scratch: [B, H, tiles, S, ROWS, D], then [.., ROWS, 4]
 //   FINISHED: out [B, Hq, L, D], normalized, of any floating type
 //   otherwise: o float32 [B, Hq, L, D], m_out and l_out float32 [B, Hq, L]
@@ -41,6 +42,9 @@ constexpr int KWORDS = D / 32 * KBITS;
 constexpr int VWORDS = D / 32 * VBITS;
 constexpr int HELPERS = WARPS % ROWS ? 1 : WARPS / ROWS;  // warps a row when splits are merged
 constexpr float LOG2E = 1.4426950408889634f;
+#ifndef SINKS
+#define SINKS 0  // dense tokens before the packed ones, with which a mask begins
+#endif
 
 // After the loop the place of the tokens is taken by the warps' outputs.
 constexpr int TILE = TOKENS * (KWORDS + VWORDS);
@@ -114,6 +118,9 @@ if (tokens >= TOKENS) {
 const float* numbers = reinterpret_cast<const float*>(constants) + 12;
 const float* key_signs = numbers + 3;
 const float* value_signs = key_signs + D;
+#ifdef AROUND
+look_around(numbers, batch, head, row_tile);
+#endif
 // Queries: rotated, as signed bytes with one step a row.
 for (int r = warp; r < (PAIRED ? 4 : 8); r += WARPS) {
   constexpr int n = D / 32;
@@ -128,6 +135,10 @@ for (int r = warp; r < (PAIRED ? 4 : 8); r += WARPS) {
       x[i] = static_cast<float>(q[
           batch * q_strides[0] + (head * GQA + row / Q_LEN) * q_strides[1] +
           (row % Q_LEN) * q_strides[2] + d * q_strides[3]]) * key_signs[d];
+      #ifdef KEY_GAIN
+      x[i] /= static_cast<float>(key_gain[
+          batch * key_gain_strides[0] + head * key_gain_strides[1] + d * key_gain_strides[3]]);
+      #endif
     }
   }
   tqc_hadamard<n>(x, lane);

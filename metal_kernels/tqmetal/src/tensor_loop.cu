@@ -105,7 +105,7 @@ for (; chunk < end_chunk; chunk += WARPS) {
       if (seen && t < tokens && two_rows + e < ROWS && row < rows) {
         const auto entry = mask[
             batch * mask_strides[0] + (head * GQA + row / Q_LEN) * mask_strides[1] +
-            (row % Q_LEN) * mask_strides[2] + t * mask_strides[3]];
+            (row % Q_LEN) * mask_strides[2] + (t + SINKS) * mask_strides[3]];
         #if MASK == 2
         seen = static_cast<float>(entry) != 0.0f;
         #else

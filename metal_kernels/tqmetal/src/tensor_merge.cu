@@ -162,18 +162,25 @@ if (is_last) {
     const int row = row_tile * ROWS + r;
     if (row < rows) {
       const long long at = ((long long)batch * gridDim.y * GQA + head * GQA + row / Q_LEN) * Q_LEN + row % Q_LEN;
+      #pragma unroll
+      for (int i = 0; i < n; i++) {
+        x[i] *= value_signs[lane * n + i];
+      }
       #if FINISHED
+      #ifdef AROUND
+      put_around(r, most, sum, x);
+      #endif
       const float factor = sum > 0.0f ? 1.0f / sum : 0.0f;
       #pragma unroll
       for (int i = 0; i < n; i++) {
-        tqc_write(out + at * D + lane * n + i, x[i] * value_signs[lane * n + i] * factor);
+        tqc_write(out + at * D + lane * n + i, x[i] * factor);
       }
       #else
       // In units of the largest score.
       const float factor = seen > -INFINITY ? exp2f(most - seen) : 0.0f;
       #pragma unroll
       for (int i = 0; i < n; i++) {
-        o[at * D + lane * n + i] = x[i] * value_signs[lane * n + i] * factor;
+        o[at * D + lane * n + i] = x[i] * factor;
       }
       if (lane == 0) {
         m_out[at] = seen * (1.0f / LOG2E);
