@@ -70,9 +70,8 @@ coverage: $(STAMP)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-# An environment of its own each; tests/floors/*.txt name every version. The Metal emulator (tests/msl)
-# writes signatures as MLX 0.32.4 does, and is tested with that.
-WITHOUT_HOSTS := attention cache contract core doctor fuzz golden kernels measure properties soak
+# An environment of its own each; tests/floors/*.txt name every version.
+WITHOUT_HOSTS := attention cache contract core doctor fuzz golden kernels measure msl properties soak
 
 test-floors: test-floors-core test-floors-hosts
 

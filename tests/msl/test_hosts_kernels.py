@@ -12,6 +12,7 @@ from tqcore.testing.msl import Emulator
 @pytest.fixture
 def on_the_emulator(monkeypatch):
     """Return what loads a module of mlx-lm anew, its kernels made by the emulator."""
+    pytest.importorskip("mlx_lm")
     monkeypatch.setattr(mx.metal, "is_available", lambda: True)
     # Masked, all 32 lanes of a gated delta step write the same zero.
     emulator = Emulator(seed=11, allow_equal_writes=True)

@@ -10,6 +10,10 @@ import pytest
 
 from tqcore.testing.msl.signature import ATTRIBUTES, TYPES, Definition, signature
 
+KEEPS_MINUS = tuple(map(int, mx.__version__.split(".")[:3])) < (0, 32, 4)
+"""This MLX leaves the minus sign of a template argument in the function's name, where the emulator
+writes what newer ones do: with the sign it is no identifier, and no kernel that compiles has it."""
+
 SHAPES = [(), (1,), (3,), (7,), (8,), (2, 3), (4, 5), (2, 2, 2)]
 
 
@@ -50,6 +54,13 @@ def mlx_dtype(name):
     return getattr(mx, "bool_" if name == "bool" else name)
 
 
+def as_this_mlx(text, kernel, template):
+    """Return the emulator's text with the function's name as the installed MLX writes it."""
+    words = [str(int(v)) if isinstance(v, int) else TYPES[v] for _, v in template]
+    name = f"custom_kernel_{kernel}__" + "_".join(words)
+    return text.replace(name.replace("-", "_"), name) if KEEPS_MINUS else text
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_the_text_is_what_mlx_prints(seed, tmp_path):
     definition, inputs, dtypes, template = drawn(random.Random(seed))
@@ -76,7 +87,8 @@ def test_the_text_is_what_mlx_prints(seed, tmp_path):
     arrays = [mx.zeros(shape, mlx_dtype(name)) for name, shape in inputs]
     text = printed(lambda: mx.export_function(str(tmp_path / "kernel.mlxfn"), call, *arrays))
     ours = signature(definition, inputs, dtypes, template)
-    assert text == f"Generated source code for `{definition.name}`:\n```\n{ours.text}\n```\n"
+    expected = as_this_mlx(ours.text, definition.name, template)
+    assert text == f"Generated source code for `{definition.name}`:\n```\n{expected}\n```\n"
     lines = ours.text.split("\n")
     assert lines[ours.source_line - 1] == definition.source.split("\n")[0]
     assert lines[: ours.header_lines] == definition.header.split("\n")[: ours.header_lines]
