@@ -9,11 +9,11 @@ SCOPE = {
     "tqcore/codec.py": "tests/properties/test_codec.py tests/cache/test_mistakes.py",
     "plugins/tqplugins/ufloat16.py": "tests/properties/test_scale.py",
     "plugins/tqplugins/bitpack/layout.py": "tests/properties/test_packer.py",
-    "plugins/tqplugins/bitpack/run.py": "tests/properties/test_packer.py",
+    "plugins/tqplugins/bitpack/run.py": "tests/properties/test_packer.py tests/properties/test_bit_runs.py",
     "plugins/tqplugins/bitpack/device.py": "tests/properties/test_packer.py",
-    "plugins/tqplugins/lloyd_max/density.py": "tests/properties/test_codebook.py",
-    "plugins/tqplugins/lloyd_max/levels.py": "tests/properties/test_codebook.py",
-    "plugins/tqplugins/lut/unit.py": "tests/properties/test_scale.py tests/properties/test_codebook.py",
+    "plugins/tqplugins/lloyd_max/density.py": "tests/properties/test_density.py tests/properties/test_codebook.py",
+    "plugins/tqplugins/lloyd_max/levels.py": "tests/properties/test_levels.py tests/properties/test_codebook.py",
+    "plugins/tqplugins/lut/unit.py": "tests/properties/test_unit.py tests/properties/test_scale.py tests/properties/test_codebook.py",
     "plugins/tqplugins/lut/policy.py": "tests/properties/test_scale.py",
 }
 

@@ -103,6 +103,12 @@ def test_wrong_arrays_are_refused():
         packer.pack(mx.zeros((2, 7), dtype=mx.uint32))
     with pytest.raises(ShapeError, match="uint32 words"):
         packer.unpack((mx.zeros((2, 1), dtype=mx.int32),))
+    for codes in (mx.array(7, mx.uint32), mx.zeros((2, 8), mx.int32), mx.zeros((8, 9), mx.uint32)):
+        with pytest.raises(ShapeError, match=r"codes \[\.\.\., 8\]"):
+            packer.pack(codes)
+    for words in (mx.array(7, mx.uint32), mx.zeros((2, 2), mx.uint32), mx.zeros((1, 0), mx.uint32)):
+        with pytest.raises(ShapeError, match=r"words \[\.\.\., 1\]"):
+            packer.unpack((words,))
     with pytest.raises(WidthError, match="32-bit words"):
         RawPacker(((4, 8),))
     with pytest.raises(ShapeError, match="at least one word"):
