@@ -93,7 +93,10 @@ def to_numpy(x: Array) -> Any:
         return x
     import mlx.core as mx
 
-    return np.array(x.astype(mx.float32) if x.dtype in (mx.float16, mx.bfloat16) else x)
+    x = x.astype(mx.float32) if x.dtype in (mx.float16, mx.bfloat16) else x
+    # Before 0.32.4, MLX ends the process when numpy reads what this thread cannot evaluate.
+    mx.eval(x)
+    return np.array(x)
 
 
 def dtype_name(x: Array) -> str:
