@@ -5,7 +5,7 @@ from __future__ import annotations
 import mlx.core as mx
 
 from tqcore.attention.mask import SegmentMask
-from tqcore.cache.alone import attend_alone, attend_complete
+from tqcore.cache.alone import attend_at_once
 from tqcore.cache.finish import finish
 from tqcore.cache.live import Live
 from tqcore.cache.segments import attend_dense, attend_segment
@@ -138,14 +138,13 @@ class Attending:
             for segment in segments
         ]
         centre = self.tokens.centre
-        if sinks is None and len(segments) == 1 and segments[0].is_packed:
-            if not dense and not centre.arrays:
-                return attend_alone(*calls[0], scale=scale, softcap=softcap)
-            if not dense or (not start and max(hidden) <= stop):  # every row has all of them
-                around = Around(*centre.around, *dense)
-                out = attend_complete(*calls[0], scale=scale, softcap=softcap, around=around)
-                if out is not None:
-                    return out
+        if sinks is None and len(segments) == 1:
+            # Of the sinks every row has all that it attends to.
+            complete = not dense or (not start and max(hidden) <= stop)
+            around = Around(*centre.around, *dense)
+            out = attend_at_once(*calls[0], scale, softcap, around) if complete else None
+            if out is not None:
+                return out
         parts = []
         if dense:
             keys, values = dense
