@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tqcore.protocols import Codebook
@@ -66,6 +66,7 @@ def _assert_codes(component: Component, part: Codebook, who: str) -> None:
 
     @few
     @given(tst.recipes(part.dim), st.booleans())
+    @example(tst.Recipe(part.dim, 1, "some_zero"), False)  # few draws need not meet it
     def holds(recipe: tst.Recipe, batched: bool) -> None:
         lead = (1, recipe.rows, 1) if batched else (recipe.rows,)
         coded = encode(part, recipe.make().reshape(*lead, part.dim), component.backend)
