@@ -139,9 +139,9 @@ def test_half_of_the_smallest_and_less_is_zero(xp):
     scales = [
         0.0,
         half * 0.7,
-        np.nextafter(half, 0),
+        np.nextafter(half, np.float32(0)),
         half,
-        np.nextafter(half, 1),
+        np.nextafter(half, np.float32(1)),
         half * 1.5,
         half * 2,
     ]
