@@ -6,6 +6,7 @@ import pytest
 
 from tests.cache.helpers import f64, kv
 from tqcore.cache import BatchQuantizedKVCache, QuantizedKVCache, alone
+from tqcore.cache import attend as attending
 
 
 @pytest.fixture
@@ -65,6 +66,20 @@ def test_rows_that_start_with_padding_go_by_blocks(gpu):
     cache = BatchQuantizedKVCache([0, 3], "turboquant", 4, start=10_000)
     attend(40, 40, "causal", cache=cache)
     assert not gpu
+
+
+@pytest.mark.parametrize("block", [512, 4])
+def test_queries_of_padding_that_all_rows_have_go_by_blocks(gpu, monkeypatch, block):
+    def came():
+        cache = BatchQuantizedKVCache([6, 6], "turboquant", 4, start=10_000)
+        return attend(20, 20, "causal", cache=cache)
+
+    monkeypatch.setattr(attending, "QUERY_BLOCK", block)
+    on_gpu = came()
+    # of blocks of 4, the first two ask of padding
+    assert len(gpu) == (0 if block == 512 else 3)
+    monkeypatch.setattr(alone, "device_kind", lambda: "cpu")
+    np.testing.assert_allclose(on_gpu, came(), atol=1e-5)
 
 
 def test_a_cpu_takes_blocks(gpu, monkeypatch):

@@ -123,6 +123,8 @@ def attend_plain(
     else:
         # MLX takes the last query to see the last key
         seen = mask.q_start + queries.shape[2] - mask.k_start
+        if seen < queries.shape[2]:  # padding asks too: backends differ in what such rows see
+            return None
         out = mx.fast.scaled_dot_product_attention(
             queries, keys[:, :, :seen], values[:, :, :seen], scale=scale, mask="causal"
         )
