@@ -46,7 +46,7 @@ class SideSpec:
     decode_kind: str
 
 
-@frozen
+@frozen(cache_hash=True)
 class KernelRequest:
     """One shape of attention call, as far as a kernel may care.
 

@@ -49,18 +49,19 @@ def attend_segment(
 def request_for(
     queries: mx.array, kv_heads: int, codecs: tuple[Codec, Codec], mask: str, softcap: bool
 ) -> KernelRequest:
-    """Describe one attention call to the kernels."""
-    return KernelRequest(
-        device=device_kind(),
-        dtype=str(queries.dtype).removeprefix("mlx.core."),
-        key=side_spec(codecs[0]),
-        value=side_spec(codecs[1]),
-        q_len=queries.shape[2],
-        gqa=queries.shape[1] // kv_heads,
-        mask=mask,
-        softcap=softcap,
-        batch=queries.shape[0],
-    )
+    """Describe one attention call to the kernels; one object a kind of call."""
+    batch, heads, q_len, _ = queries.shape
+    call = q_len, heads // kv_heads, mask, softcap, batch
+    return _request(device_kind(), queries.dtype, codecs, call)
+
+
+@functools.lru_cache(maxsize=1024)
+def _request(
+    device: str, dtype: mx.Dtype, codecs: tuple[Codec, Codec], call: tuple[int, int, str, bool, int]
+) -> KernelRequest:
+    """Return the request, which is asked for at every step of every layer."""
+    key, value = map(side_spec, codecs)
+    return KernelRequest(device, str(dtype).removeprefix("mlx.core."), key, value, *call)
 
 
 def _packed(
