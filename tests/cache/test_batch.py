@@ -84,6 +84,22 @@ def test_field_case_28_every_part_of_the_state_moves_together():
             assert mx.array_equal(one, other)
 
 
+@pytest.mark.parametrize("scheme", ["turboquant", "turboquant:centre=balanced,sinks=2"])
+@pytest.mark.parametrize("start", [0, 1000])
+def test_a_prompt_may_begin_with_a_chunk_of_padding_alone(scheme, start):
+    batch = BatchQuantizedKVCache([7, 9], scheme, 4, start=start)
+    for tokens, most in ((5, 0), (40, None)):
+        mask = batch.make_mask(tokens)
+        views = batch.update_and_fetch(*kv(2, tokens))
+        k, v = (np.array(x)[:1, :, 7:] for x in batch.dequantize(*views))
+        q = mx.random.normal((2, 4, tokens, 64), key=mx.random.key(0)).astype(mx.float16)
+        out = batch.attend(q, *views, scale=0.1, mask=mask)
+        assert (out.shape, out.dtype) == (q.shape, q.dtype)
+        assert most is None or mx.abs(out).max() == most
+    expected = attention(np.array(q)[:1, :, 2:], k, v, scale=0.1, mask="causal")
+    np.testing.assert_allclose(np.array(out)[:1, :, 2:], expected, atol=2e-2)
+
+
 def test_filter_drops_padding_that_all_rows_share():
     batch = BatchQuantizedKVCache([4, 0, 2], "turboquant", 4)
     batch.update_and_fetch(*kv(3, 10))

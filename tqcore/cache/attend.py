@@ -133,6 +133,8 @@ class Attending:
         if any(count > first for count in hidden):
             timeline = cut.hiding(mx.array([count - start for count in hidden]))
         segments = list(self.tokens.segments(first, stop))
+        if not segments and not dense:  # padding alone, of rows whose tokens are still to come
+            return mx.zeros((*queries.shape[:3], self.tokens.codecs[1].dim), queries.dtype)
         calls = [
             (queries, segment, self.tokens.codecs, timeline.from_key(segment.start - start))
             for segment in segments
