@@ -220,8 +220,8 @@ class CompletingKernel(RotatingKernel, Protocol):
         """Attend to a segment and what is around it, where that is all there is.
 
         ``mask`` tells of the sinks too: they are the last ``S`` keys before the first one of the
-        segment that its ``padding`` leaves to a row. Not asked for logits that are soft-capped
-        where keys have a mean.
+        segment that its ``padding`` leaves to a row, or before its end where none is left; no
+        padding is longer. Not asked for logits that are soft-capped where keys have a mean.
 
         Returns ``[B, Hq, L, Dv]`` as ``FinishingKernel.attend_finished`` does. None where the
         kernel does not do this segment so; then ``attend_unrotated`` is asked.
