@@ -17,6 +17,10 @@ from tqcore.codec import Codec
 from tqcore.device import device_kind
 from tqcore.protocols import Around
 
+FUSED = {64, 80, 128}
+"""Dimensions of heads for which MLX has attention in one kernel, on Metal and CUDA alike; others,
+and float32 on CUDA, would have all logits of a block of queries in memory."""
+
 
 def attend_at_once(
     queries: mx.array,
@@ -110,7 +114,8 @@ def attend_plain(
     """Attend to a dense segment that is all there is by MLX's own attention; None where it cannot.
 
     A centred cache learns from tokens that stay dense until then: on a GPU MLX's kernel takes
-    them without logits in memory. On a CPU it is slower than blocks in float32 are.
+    them without logits in memory, where it has one for their dtype and dimensions. On a CPU it is
+    slower than blocks in float32 are.
 
     Returns ``[B, Hq, L, Dv]`` in the queries' dtype.
     """
@@ -118,6 +123,9 @@ def attend_plain(
     if beyond or softcap is not None or device_kind() == "cpu":
         return None
     keys, values = segment.keys[0], segment.values[0]
+    dims = {keys.shape[3], values.shape[3]}
+    if queries.dtype not in (mx.float16, mx.bfloat16) or len(dims) > 1 or not dims <= FUSED:
+        return None
     if mask.kind == "none":
         out = mx.fast.scaled_dot_product_attention(queries, keys, values, scale=scale)
     else:
