@@ -28,6 +28,8 @@ def scheme(asked: Asked, dtype: mx.Dtype) -> Contender:
             part = slice(start, start + CHUNK)
             cache.update_and_fetch(keys[:, :, part], values[:, :, part])
             mx.eval(cache.state)
+        # tokens of a balanced cache wait, dense, for the first queries
+        mx.eval(cache.attend(keys[:, :, -1:], scale=scale), cache.state)
         return Layer(lambda q: cache.attend(q, scale=scale), int(cache.nbytes))
 
     def encode(keys: mx.array, values: mx.array) -> tuple[Planes, Planes]:
