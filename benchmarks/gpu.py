@@ -1,6 +1,6 @@
 """The kernels on the GPU at hand, Metal or CUDA, one by one: are they right, and how fast?
 
-python benchmarks/gpu.py [--json out.json] [--quick] [--tune] [--no-checks]
+python benchmarks/gpu.py [--json FILE] [--quick] [--tune] [--no-checks] [--schemes ...]
 
 Right: variants of every kernel against the float64 formula. Fast: a step as a model runs it and
 encoding (`gpu_steps.py`), the parts of a step, each in a chain of 32 on distinct buffers in one
@@ -28,6 +28,7 @@ from gpu_steps import (
     LAYERS,
     Q_HEADS,
     SCALE,
+    SCHEMES,
     codecs_of,
     encodings,
     random_planes,
@@ -148,6 +149,17 @@ def print_checks(rows: list[tuple[str, str, float, bool]]) -> None:
     print_table(("kernel", "variant", "error"), wrong, f"wrong: {len(wrong)} of {len(rows)}")
 
 
+def print_steps(rows: list[dict[str, float]]) -> None:
+    """Print a row for each scheme, a column for each case."""
+    names = [name for name in rows[0] if name not in ("batch", "tokens")]
+    cases = [f"{row['batch']:g} x {row['tokens']:g}" for row in rows]
+    print_table(
+        ("batch x tokens", *cases),
+        [(name, *(f"{row[name]:.1f}" for row in rows)) for name in names],
+        "attention of a step, us a layer",
+    )
+
+
 def print_us(what: str, rows: list[tuple[str, float]], title: str) -> None:
     """Print microseconds a layer."""
     print_table((what, "us a layer"), [(name, f"{us:.1f}") for name, us in rows], title)
@@ -160,6 +172,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer checks and sizes")
     parser.add_argument("--no-checks", action="store_true", help="times alone")
     parser.add_argument("--tune", action="store_true", help="tilings of the fused decode as well")
+    parser.add_argument("--schemes", nargs="+", default=SCHEMES, help="whose steps are timed")
     args = parser.parse_args()
     device = device_kind()
     if device == "cpu":
@@ -171,22 +184,16 @@ def main() -> None:
     if not args.no_checks:
         found["checks"] = verdicts(backend, args.quick)
         print_checks(found["checks"])
-    found["steps"] = list(steps(((1, 4096), (1, 65536)) if args.quick else CASES))
+    cases = ((1, 4096), (1, 65536)) if args.quick else CASES
+    found["steps"] = list(steps(cases, tuple(args.schemes)))
+    print_steps(found["steps"])
+    found["encode"] = list(encodings((1, 512, 4096) if args.quick else (1, 512, 4096, 65536)))
     print_table(
-        tuple(found["steps"][0]),
-        [
-            tuple(f"{value:g}" if value % 1 == 0 else f"{value:.1f}" for value in row.values())
-            for row in found["steps"]
-        ],
-        "attention of a step, us a layer",
+        ("scheme", "tokens", "ms"),
+        [(name, str(tokens), f"{ms:.2f}") for name, tokens, ms in found["encode"]],
+        f"encode, keys and values, {KV_HEADS} heads",
     )
     size = 16384 if args.quick else 65536
-    found["encode"] = list(encodings(size))
-    print_table(
-        ("scheme", "ms"),
-        [(name, f"{ms:.2f}") for name, ms in found["encode"]],
-        f"encode, keys and values, {size} tokens of {KV_HEADS} heads",
-    )
     found["kernels"] = list(parts_of_a_step(backend, size))
     print_us("kernel", found["kernels"], f"turboquant@4, {size} tokens")
     for tokens in (4096, 131072) if args.tune else ():

@@ -8,6 +8,7 @@ evaluations take longer a layer: after a pause MLX is slow for a hundred kernels
 
 from __future__ import annotations
 
+import functools
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -23,14 +24,25 @@ from tqcore.spec import ShapeCtx
 
 LAYERS, KV_HEADS, Q_HEADS, DIM = 32, 8, 32, 128
 SCALE = DIM**-0.5
-SCHEMES = ("turboquant@4", "turboquant@3.5")
-CENTRED = "turboquant:centre=balanced,sinks=2@4"
+BARE = "trellis:centre=none,sinks=0"
+"""What stores the codes of ``trellis`` alone: compares with ``turboquant`` at the same width."""
+
+SCHEMES = (
+    "turboquant@4", "turboquant@3.5", "turboquant@3/3", "turboquant@2/2",
+    f"{BARE}@4", f"{BARE}@3.5", f"{BARE}@3/3", f"{BARE}@2/2",
+    "turboquant:centre=balanced,sinks=2@4", "trellis@4", "trellis@3.5", "trellis@3", "trellis@2",
+    "pair@3.5",
+)  # fmt: skip
 CASES = (
     (1, 1024), (1, 4096), (1, 16384), (1, 32768), (1, 65536), (1, 131072), (8, 4096), (8, 32768),
 )  # fmt: skip
 """Batch and tokens."""
 
 STEPS, REPEATS = 10, 9
+
+ENCODED = ("turboquant@4", "turboquant@3.5", "trellis@4", "trellis@3.5", "trellis@3", "pair@3.5")
+FEW = 512
+"""Tokens that are encoded by a codec's MLX operations too; more of a trellis take seconds."""
 
 Attend = Callable[[mx.array], mx.array]
 
@@ -43,22 +55,30 @@ def codecs_of(text: str) -> tuple[Codec, Codec]:
 
 def random_planes(codec: Codec, lead: tuple[int, int, int]) -> list[mx.array]:
     """Return encoded random vectors: one batch of rows, repeated."""
-    few = codec.encode(mx.random.normal((1, 1, 1024, codec.dim)))
     planes = []
-    for plane in few:
+    for plane in _few_planes(codec):
         times = -(-lead[2] // plane.shape[2])
         tiled = mx.tile(plane, (lead[0], lead[1], times, *[1] * (plane.ndim - 3)))
         planes.append(mx.contiguous(tiled[:, :, : lead[2]]))
     return planes
 
 
-def steps(cases: tuple[tuple[int, int], ...] = CASES) -> Iterator[dict[str, float]]:
+@functools.cache
+def _few_planes(codec: Codec) -> list[mx.array]:
+    planes = codec.encode(mx.random.normal((1, 1, 1024, codec.dim)))
+    mx.eval(planes)
+    return list(planes)
+
+
+def steps(
+    cases: tuple[tuple[int, int], ...] = CASES, schemes: tuple[str, ...] = SCHEMES
+) -> Iterator[dict[str, float]]:
     """Yield batch, tokens, and microseconds a layer of MLX's attention and of each scheme."""
     for batch, tokens in cases:
         lead = (batch, KV_HEADS, tokens)
         queries = mx.random.normal((batch, Q_HEADS, 1, DIM)).astype(mx.float16)
         contenders = {"fp16": [_dense(lead) for _ in range(LAYERS)]}
-        for text in (*SCHEMES, CENTRED):
+        for text in schemes:
             contenders[text] = [_quantized(text, lead) for _ in range(LAYERS)]
         mx.eval(queries)
         found = {name: 1e6 * seconds for name, seconds in _seconds(contenders, queries).items()}
@@ -108,18 +128,24 @@ def _quantized(text: str, lead: tuple[int, int, int]) -> Attend:
     return lambda q: cache.attend(q, scale=SCALE)
 
 
-def encodings(tokens: int) -> Iterator[tuple[str, float]]:
-    """Yield milliseconds to encode ``tokens`` keys and values of every head, by each way."""
-    pair = [mx.random.normal((1, KV_HEADS, tokens, DIM)).astype(mx.float16) for _ in "kv"]
-    mx.eval(pair)
-    for text in SCHEMES:
-        codecs = codecs_of(text)
-        ways: dict[str, Callable[[], object]] = {
-            text: lambda codecs=codecs: encode_pair(*pair, codecs),
-            f"{text}, without a kernel": lambda codecs=codecs: [
-                codec.encode(x) for codec, x in zip(codecs, pair, strict=True)
-            ],
-        }
+def encodings(
+    sizes: tuple[int, ...], schemes: tuple[str, ...] = ENCODED
+) -> Iterator[tuple[str, int, float]]:
+    """Yield scheme, tokens and milliseconds to encode keys and values of every head.
+
+    Few tokens are encoded without a kernel as well.
+    """
+    for tokens in sizes:
+        pair = [mx.random.normal((1, KV_HEADS, tokens, DIM)).astype(mx.float16) for _ in "kv"]
+        mx.eval(pair)
+        ways: dict[str, Callable[[], object]] = {}
+        for text in schemes:
+            codecs = codecs_of(text)
+            ways[text] = functools.partial(encode_pair, *pair, codecs)
+            if tokens <= FEW:
+                ways[f"{text}, without a kernel"] = lambda pair=pair, codecs=codecs: [
+                    codec.encode(x) for codec, x in zip(codecs, pair, strict=True)
+                ]
         works = {
             (name, times): Work(lambda run=run, times=times: [run() for _ in range(times)], True)
             for name, run in ways.items()
@@ -127,4 +153,4 @@ def encodings(tokens: int) -> Iterator[tuple[str, float]]:
         }
         taken = take_turns(works, REPEATS)
         for name in ways:
-            yield name, 1e3 * (taken[name, 3] - taken[name, 1]).seconds / 2
+            yield name, tokens, 1e3 * (taken[name, 3] - taken[name, 1]).seconds / 2
