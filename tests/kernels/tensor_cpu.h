@@ -55,6 +55,9 @@ TQC_FN void tqc_mix(int* d, const unsigned* a, unsigned b0, unsigned b1, const i
   cpu_multiply<unsigned char>(d, {{a[0], a[1], a[2], a[3]}, {b0, b1}}, c);
 }
 
+template <typename T>
+TQC_FN T tqc_keep(T x) { return x; }
+
 TQC_FN float tqc_exp2(float x) { return exp2f(x); }
 TQC_FN float tqc_log2(float x) { return log2f(x); }
 TQC_FN float tqc_inverse(float x) { return 1.0f / x; }

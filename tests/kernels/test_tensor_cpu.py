@@ -240,7 +240,7 @@ EIGHT = evolve(USUAL, gqa=8)
 SPLIT = evolve(USUAL, gqa=8, parts=20, tokens=200)
 WRONG = {
     "fragment rows": (USUAL, "b[t][0], a[t][1], b[t][1], q", "a[t][1], b[t][0], b[t][1], q"),
-    "byte of a weight": (USUAL, "0x4444u - ((4u - u)", "0x4444u - ((4u - (u ^ 1))"),
+    "byte of a weight": (USUAL, "0x4444u - 4 * next_place", "0x4444u - 3 * next_place"),
     "order of weights": (EIGHT, "1], 0x0040u), 0x5410u", "1], 0x0040u), 0x1054u"),
     "upper half of the codes": (USUAL, "bytes[0][1] = tqc_permute(table[0], table[1], codes >> 16", "bytes[0][1] = tqc_permute(table[0], table[1], codes >> 12"),
     "other table": (USUAL, "codes ^ 0x88888888u", "codes ^ 0x88888880u"),

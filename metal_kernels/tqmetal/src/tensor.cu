@@ -96,8 +96,8 @@ if (tokens < TOKENS) {
   tqc_commit();
   tqc_commit();
 }
-keys += lane * KeyRows::PIECE;
-values += lane * ValueRows::PIECE;
+keys = tqc_keep(keys + lane * KeyRows::PIECE);
+values = tqc_keep(values + lane * ValueRows::PIECE);
 auto fetch_keys = [&](int chunk) {
   if (chunk < end_chunk) {
     KeyRows::copy(keys_to, keys + (long long)min(chunk * TOKENS, last_start) * KWORDS);

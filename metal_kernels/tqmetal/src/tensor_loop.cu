@@ -18,7 +18,7 @@ for (int q4 = 0; q4 < GROUPS; q4++) {
 }
 
 // Token i of the lane, of 32.
-const int first_token = (PAIRED ? j / 2 * 16 : 0) + g;
+const int first_token = tqc_keep((PAIRED ? j / 2 * 16 : 0) + g);
 const auto kscales = key_scales + (batch * key_scales_strides[0] + head * key_scales_strides[1]);
 const auto vscales = value_scales + (batch * value_scales_strides[0] + head * value_scales_strides[1]);
 const int key_step = (int)key_scales_strides[2] * 2;
@@ -30,19 +30,20 @@ auto load_sides = [&](int chunk) {
   #pragma unroll
   for (int i = 0; i < HELD; i++) {
     const int t = min(start + 8 * i, tokens - 1);
-    key_sides[i] = tqc_side(kscales, t, key_step);
-    value_sides[i] = tqc_side(vscales, t, value_step);
+    key_sides[i] = tqc_keep(tqc_side(kscales, t, key_step));
+    value_sides[i] = tqc_keep(tqc_side(vscales, t, value_step));
   }
 };
 load_sides(chunk);
 using Values = tqc_values<D, VBITS, VSTATES>;
-const int value_word = Values::first(g, j);
+const int values_at = tqc_keep(warp * SPACE + TOKENS * KWORDS + Values::first(g, j));  // in space
+const int weights_to = two_rows * 8 + g;
+// As an operand has them: rows g and g + 8 of tokens j, then of tokens j + 4.
+const int weights_at = tqc_keep(g / 4 * 8 + j);
+const int first_row = tqc_keep(4 * g);
 // A row of the second product is a query's weight in one byte of four: byte g % 4 of a word is byte u.
-unsigned place_of[4];
-#pragma unroll
-for (int u = 0; u < 4; u++) {
-  place_of[u] = 0x4444u - ((4u - u) << (4 * (g % 4)));
-}
+const unsigned next_place = tqc_keep(1u << (4 * (g % 4)));
+const unsigned first_place = tqc_keep(0x4444u - 4 * next_place);
 for (; chunk < end_chunk; chunk += WARPS) {
   const int start = min(chunk * TOKENS, last_start);
   tqc_wait<1>();
@@ -114,9 +115,7 @@ for (; chunk < end_chunk; chunk += WARPS) {
       }
       #endif
       #endif
-      if (start < chunk * TOKENS || tokens < TOKENS) {
-        seen = seen && t >= chunk * TOKENS && t < tokens;
-      }
+      seen = seen && (unsigned)(t - chunk * TOKENS) < (unsigned)(tokens - chunk * TOKENS);
       if (!FINISHED) {
         seen_top[e] = fmaxf(seen_top[e], seen ? x : -INFINITY);
       }
@@ -153,7 +152,7 @@ for (; chunk < end_chunk; chunk += WARPS) {
     const float mine = g < 4 ? kept[0] : kept[1];
     #pragma unroll
     for (int i = 0; i < 2 * GROUPS; i++) {
-      const float row_kept = __shfl_sync(~0u, mine, 4 * g + i);
+      const float row_kept = __shfl_sync(~0u, mine, first_row + i);
       #pragma unroll
       for (int k = 0; k < 4 * PIECES; k++) {
         acc[i / 2][k / 2][i % 2 * 2 + k % 2] *= row_kept;
@@ -175,7 +174,7 @@ for (; chunk < end_chunk; chunk += WARPS) {
       bytes[i] = __float_as_int(weight + TQC_LARGE);
     }
     // Byte u of word t: token 8 u + t.
-    unsigned* word = &weights[warp][(two_rows + e) * 8 + g];
+    unsigned* word = &weights[warp][weights_to + 8 * e];
     const unsigned low = tqc_permute(bytes[0], bytes[1], 0x0040u);
     if (PAIRED) {
       reinterpret_cast<unsigned short*>(word)[j / 2] = (unsigned short)low;
@@ -193,18 +192,18 @@ for (; chunk < end_chunk; chunk += WARPS) {
   unsigned held[GROUPS][4];
   #pragma unroll
   for (int i = 0; i < 4 * GROUPS; i++) {
-    // As an operand has them: rows g and g + 8 of tokens j, then of tokens j + 4.
-    const int row = i / 4 * 4 + i % 2 * 2 + g / 4;
-    held[i / 4][i % 4] = weights[warp][row * 8 + i % 4 / 2 * 4 + j];
+    held[i / 4][i % 4] = weights[warp][weights_at + i / 4 * 32 + i % 2 * 16 + i % 4 / 2 * 4];
   }
+  unsigned place = first_place;
   #pragma unroll
   for (int u = 0; u < 4; u++) {
     unsigned a[GROUPS][4];
     #pragma unroll
     for (int i = 0; i < 4 * GROUPS; i++) {
-      a[i / 4][i % 4] = tqc_permute(held[i / 4][i % 4], 0u, place_of[u]);
+      a[i / 4][i % 4] = tqc_permute(held[i / 4][i % 4], 0u, place);
     }
-    const unsigned* at = value_tile + 8 * u * VWORDS + value_word;
+    place += next_place;
+    const unsigned* at = space + values_at + 8 * u * VWORDS;
     Values x;
     Values y;
     x.read(at, lane);
@@ -228,7 +227,7 @@ for (; chunk < end_chunk; chunk += WARPS) {
   const float mine = g < 4 ? unit[0] : unit[1];
   #pragma unroll
   for (int i = 0; i < 2 * GROUPS; i++) {
-    const float row_unit = __shfl_sync(~0u, mine, 4 * g + i);
+    const float row_unit = __shfl_sync(~0u, mine, first_row + i);
     #pragma unroll
     for (int k = 0; k < 4 * PIECES; k++) {
       float& out = acc[i / 2][k / 2][i % 2 * 2 + k % 2];

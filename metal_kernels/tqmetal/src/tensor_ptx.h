@@ -34,6 +34,21 @@ TQC_FN void tqc_mix(int* d, const unsigned* a, unsigned b0, unsigned b1, const i
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
 }
 
+// x itself, of which the compiler knows nothing more: so a loop has it in a register. Much of what does not
+// change in a loop is otherwise worked out at every step.
+TQC_FN int tqc_keep(int x) {
+  asm("" : "+r"(x));
+  return x;
+}
+TQC_FN unsigned tqc_keep(unsigned x) {
+  asm("" : "+r"(x));
+  return x;
+}
+TQC_FN const unsigned* tqc_keep(const unsigned* x) {
+  asm("" : "+l"(x));
+  return x;
+}
+
 TQC_FN float tqc_exp2(float x) {
   float r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
