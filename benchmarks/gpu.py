@@ -52,10 +52,9 @@ def step(layers: list[Callable[[mx.array], mx.array]], q: mx.array) -> mx.array:
 
 def parts_of_a_step(backend: Backend, tokens: int) -> Iterator[tuple[str, float]]:
     """Yield single kernels of a layer, microseconds in a chain of 32 on distinct buffers."""
-    key, value = codecs_of("turboquant@4")
-    sides = checks.readable(key), checks.readable(value)
-    lead = (1, KV_HEADS, tokens)
-    stored = [(random_planes(key, lead), random_planes(value, lead)) for _ in range(LAYERS)]
+    codecs = codecs_of("turboquant@4")
+    sides = checks.readable(codecs[0]), checks.readable(codecs[1])
+    stored = [random_planes(codecs, (1, KV_HEADS, tokens)) for _ in range(LAYERS)]
     mx.eval(stored)
     q = mx.random.normal((1, Q_HEADS, 1, DIM))
     yield (
@@ -102,11 +101,10 @@ def chained(layer: Callable[[mx.array, int], mx.array], q: mx.array) -> float:
 
 def tunings(backend: Backend, tokens: int) -> Iterator[tuple[str, float]]:
     """Yield tilings of the fused decode, microseconds a layer, 4 bits."""
-    key, value = codecs_of("turboquant@4")
+    key, value = codecs = codecs_of("turboquant@4")
     sides = checks.readable(key), checks.readable(value)
     signs = decode.signs_of(key.rotation), decode.signs_of(value.rotation)
-    lead = (1, KV_HEADS, tokens)
-    stored = [(random_planes(key, lead), random_planes(value, lead)) for _ in range(LAYERS)]
+    stored = [random_planes(codecs, (1, KV_HEADS, tokens)) for _ in range(LAYERS)]
     mx.eval(stored)
     q = mx.random.normal((1, Q_HEADS, 1, DIM)).astype(mx.float16)
     usual = tiling(backend, *sides, Q_HEADS // KV_HEADS)
