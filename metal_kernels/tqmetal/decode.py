@@ -11,7 +11,7 @@ from attrs import frozen
 
 from tqcore.attention.mask import SegmentMask
 from tqcore.protocols import EncodedSegment, Partial, Planes, Rotation
-from tqmetal.kernels import Backend, Launch, kernel
+from tqmetal.kernels import Backend, Launch, kernel, types
 from tqmetal.sides import Side
 from tqmetal.tiling import Tiling, splits, tiling
 from tqplugins.hadamard.device import HadamardRotation
@@ -98,6 +98,7 @@ def attend(
             ("MASK", kind),
             ("PADDED", int(mask.padding is not None)),
             ("CAPPED", int(softcap is not None)),
+            *types(("q", "mask"), (q.dtype, arrays[0].dtype)),
         ],
         grid=(32 * plan.simdgroups * parts * tiles, heads, batch),
         threadgroup=(32 * plan.simdgroups, 1, 1),

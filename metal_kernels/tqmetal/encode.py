@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tqcore.codec import Codec
 from tqcore.protocols import Planes
-from tqmetal.kernels import Launch
+from tqmetal.kernels import Launch, types
 from tqmetal.sides import Side, side_of
 from tqplugins.hadamard.device import HadamardRotation
 from tqplugins.identity.device import IdentityRotation
@@ -122,7 +122,11 @@ def encode(
     vectors = min(THREADS // sizes["KLANES"], THREADS // sizes["VLANES"])
     key_words, key_scale, value_words, value_scale = launch(
         inputs=[*inputs, *tables, limits(*(x.dtype for x in inputs))],
-        template=[*constants, ("THREADS", THREADS)],
+        template=[
+            *constants,
+            ("THREADS", THREADS),
+            *types(("keys", "values"), (x.dtype for x in inputs)),
+        ],
         grid=(-(-count // vectors) * THREADS, 2, 1),
         threadgroup=(THREADS, 1, 1),
         output_shapes=outputs,

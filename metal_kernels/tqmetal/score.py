@@ -9,7 +9,7 @@ import mlx.core as mx
 
 from tqcore.protocols import Planes
 from tqmetal.decode import factors, unused_signs
-from tqmetal.kernels import Backend, Launch, kernel
+from tqmetal.kernels import Backend, Launch, kernel, types
 from tqmetal.sides import Side
 from tqmetal.tiling import splits, tiling
 
@@ -45,6 +45,7 @@ def score(
             *plan.constants(),
             ("KSIGNS", int(side.signs)),
             ("KROTATED", 0),
+            *types(["q"], [q.dtype]),
         ],
         grid=(32 * plan.simdgroups * parts * tiles, heads, batch),
         threadgroup=(32 * plan.simdgroups, 1, 1),

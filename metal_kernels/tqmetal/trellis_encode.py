@@ -11,7 +11,7 @@ from attrs import frozen
 from tqcore.codec import Codec
 from tqcore.protocols import Planes
 from tqmetal.encode import limits, rotation_of
-from tqmetal.kernels import Launch
+from tqmetal.kernels import Launch, types
 from tqmetal.sides import Side, side_of
 from tqplugins.lut.policy import POLICIES
 from tqplugins.trellis.device import TrellisCodebook
@@ -97,7 +97,7 @@ def _encode_side(launch: Launch, x: mx.array, codec: Codec) -> Planes:
     groups = -(-lead[0] * lead[1] * lead[2] // teams)
     words, scale = launch(
         inputs=[vectors, signs, recipe.side.levels, recipe.sizes, limits(vectors.dtype)],
-        template=recipe.constants(),
+        template=[*recipe.constants(), *types(["vectors"], [vectors.dtype])],
         grid=(groups * THREADS, 1, 1),
         threadgroup=(THREADS, 1, 1),
         output_shapes=[(*lead, recipe.words), lead],

@@ -60,7 +60,7 @@ extern "C" void run_%(name)s(const uint32_t* w, const int* ws, const int64_t* wt
 
 def build(folder: Path, variants: Iterable[tuple[int, ...]]) -> Callable[..., list[np.ndarray]]:
     """Compile variants, template constants in order; return a launch of numpy arrays."""
-    text = SHIM + kernels.header("cuda") + ENTRY % kernels.read("dequantize.metal")
+    text = SHIM + kernels.header("dequantize", "cuda") + ENTRY % kernels.read("dequantize.metal")
     for constants in variants:
         names = {"name": "_".join(map(str, constants)), "constants": ", ".join(map(str, constants))}
         text += VARIANT % names

@@ -20,7 +20,7 @@ def kernel(name: str, seed: int = 0, edit: Edit = lambda text: text) -> Launch:
         input_names=inputs,
         output_names=outputs,
         source=edit(kernels.read(f"{name}.metal")),
-        header=edit(kernels.header("metal")),
+        header=edit(kernels.header(name, "metal")),
         ensure_row_contiguous=False,
     )
 

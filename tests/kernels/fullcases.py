@@ -17,6 +17,7 @@ import tqcore.testing.msl
 import tqmetal
 from tests.kernels import emulated
 from tqcore.testing.msl import Emulator, arrays
+from tqcore.testing.msl.emulator import named
 from tqcore.testing.msl.signature import Definition, signature
 from tqcore.testing.msl.toolchain import toolchain
 from tqmetal import checks, kernels, variants
@@ -127,14 +128,14 @@ def digest_of(case: Case) -> str:
 
     def recorder(name: str) -> Launch:
         inputs, outputs = kernels.ARRAYS[name]
-        body, head = kernels.read(f"{name}.metal"), kernels.header("metal")
+        body, head = kernels.read(f"{name}.metal"), kernels.header(name, "metal")
         definition = Definition(f"tq_{name}", inputs, outputs, body, head, False, False)
 
         def launch(**call: Any) -> list[mx.array]:
             given = [arrays.typed(value) for value in call["inputs"]]
             described = [(one.dtype, one.array.shape) for one in given]
             dtypes = [arrays.dtype_name(dtype) for dtype in call["output_dtypes"]]
-            texts.append(signature(definition, described, dtypes, call["template"]).text)
+            texts.append(signature(definition, described, dtypes, named(call["template"])).text)
             if name != "decode":
                 raise _EnoughError
             made = zip(call["output_shapes"], call["output_dtypes"], strict=True)

@@ -90,7 +90,7 @@ def text(name, stored, rows=4):
             if array + suffix in body:
                 parameters.append(f"const __grid_constant__ {kind} {array}{suffix}")
     parameters += [f"{dtype(array, 0)}* {array}" for array in outputs]
-    head = VECTORS + kernels.header("cuda")
+    head = VECTORS + kernels.header(name, "cuda")
     return (
         f"{head}__global__ void run({', '.join(parameters)}) {{\n{chr(10).join(used)}\n{body}\n}}\n"
     )

@@ -60,7 +60,9 @@ def test_no_constant_is_negative(monkeypatch):
         for case in rng.sample([case for case in every if case.kernel == kernel], 8):
             digest_of(case)
     assert {name for name, *_ in constants} > {"tq_decode", "tq_merge", "tq_trellis_encode"}
-    assert [constant for constant in constants if constant[-1] < 0] == []
+    assert [
+        constant for constant in constants if isinstance(constant[-1], int) and constant[-1] < 0
+    ] == []
 
 
 @pytest.mark.parametrize("case", [DEQUANTIZE, SCORE], ids=lambda case: case.kernel)

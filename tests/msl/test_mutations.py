@@ -80,7 +80,7 @@ def dequantize_is_right(text, monkeypatch):
         input_names=inputs,
         output_names=outputs,
         source=text,
-        header=kernels.header("metal"),
+        header=kernels.header("dequantize", "metal"),
         ensure_row_contiguous=False,
     )
     monkeypatch.setattr(probe, "kernel", lambda name, backend: kernel)

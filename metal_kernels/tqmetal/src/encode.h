@@ -1,15 +1,5 @@
 // Encoding one vector by a team of LANES lanes, N neighbouring coordinates each.
 
-template <int LANES>
-TQ_FN float tq_team_max(float x) {
-  TQ_UNROLL
-  for (uint lanes = LANES / 2; lanes > 0; lanes /= 2) {
-    const float other = simd_shuffle_xor(x, lanes);
-    x = other > x ? other : x;
-  }
-  return x;
-}
-
 template <int N, typename Values>
 TQ_FN float tq_largest(Values x) {
   float top = 0.0f;

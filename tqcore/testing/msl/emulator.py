@@ -91,7 +91,7 @@ class Kernel:
         dtypes = [arrays.dtype_name(dtype) for dtype in output_dtypes]
         self._check(given, output_shapes, dtypes, grid, threadgroup)
         described = [(one.dtype, one.array.shape) for one in given]
-        text = signature(self.definition, described, dtypes, _template(template or ()))
+        text = signature(self.definition, described, dtypes, named(template or ()))
         if verbose:
             print(f"Generated source code for `{self.definition.name}`:\n```\n{text.text}\n```")
         entry = load(build(text, self.definition.name))
@@ -145,7 +145,8 @@ class Kernel:
             )
 
 
-def _template(template: Sequence[tuple[str, Any]]) -> Template:
+def named(template: Sequence[tuple[str, Any]]) -> Template:
+    """Return template arguments as ``signature`` takes them: dtypes by name."""
     return [
         (name, value if isinstance(value, bool | int) else arrays.dtype_name(value))
         for name, value in template
