@@ -11,6 +11,7 @@ against other projects.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import time
@@ -35,10 +36,14 @@ from gpu_steps import (
     steps,
 )
 
+from tqcore.attention.around import draw_around
 from tqcore.attention.mask import SegmentMask
 from tqcore.cli._output import print_table
 from tqcore.device import device_kind
+from tqcore.protocols import Around, EncodedSegment
 from tqmetal import checks, decode, score
+from tqmetal.around import read_of
+from tqmetal.complete import attend_complete
 from tqmetal.kernels import Backend
 from tqmetal.tiling import FEWEST_TOKENS, splits, tiling
 
@@ -68,6 +73,23 @@ def parts_of_a_step(backend: Backend, tokens: int) -> Iterator[tuple[str, float]
             q,
         ),
     )
+    segments = [EncodedSegment(*planes, *codecs) for planes in stored]
+    lead = 1, KV_HEADS
+    around = draw_around(0, lead, (DIM, DIM), 2, [mx.bfloat16] * 3 + [mx.float16] * 2)
+    for name, read in (
+        ("decode, output included", read_of(Around())),
+        ("the same with means and 2 sinks", read_of(around)),
+    ):
+        attend = functools.partial(attend_complete, decode.launches(backend), read=read)
+        yield (
+            name,
+            chained(
+                lambda x, i, attend=attend: attend(
+                    x, segments[i], sides, SegmentMask(), scale=SCALE
+                ),
+                q,
+            ),
+        )
     yield (
         "score",
         chained(

@@ -7,16 +7,36 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 
-from tqmetal import checks, checks_around, decode, tensor, variants
+import mlx.core as mx
+
+from tqmetal import checks, checks_around, complete, decode, tensor, variants, variants_around
 from tqmetal.encoders import LOOK_UP, TRELLIS, encoder_for
 from tqmetal.kernels import Backend, kernel
 from tqmetal.variants import Variant
+from tqmetal.variants_around import Surroundings
 
 CLOSE, BYTES = 2e-3, 0.05
 
+NOTHING = Surroundings(0, False, (False, False))
 
-def all_checks(backend: Backend, quick: bool) -> list[tuple[str, Variant, str, float]]:
-    """Return kernel, variant, the function of this module that tells its error, and the limit."""
+Check = tuple[str, Variant, str, float, Surroundings]
+"""Kernel, variant, the function of this module that tells its error, the limit, what is around."""
+
+
+def all_checks(backend: Backend, quick: bool) -> list[Check]:
+    """Return the checks of a device."""
+    asked = [(*check, NOTHING) for check in _plain_checks(backend, quick)]
+    whole = variants_around.some_completions()[:: 6 if quick else 1]
+    whole += [(variant, NOTHING) for variant, _ in whole[::4]]
+    for variant, around in whole:
+        # What rounding the output to the queries' dtype adds, of the largest output.
+        most = CLOSE + float(mx.finfo(getattr(mx, variant.dtype)).eps) / 2
+        name = "decode, finished" if around == NOTHING else "decode, means and sinks"
+        asked.append((name, variant, "whole_error", most, around))
+    return asked
+
+
+def _plain_checks(backend: Backend, quick: bool) -> list[tuple[str, Variant, str, float]]:
     plain = [*variants.special(), *variants.covering()]
     fused = [*plain, *variants.of_kinds()]
     asked = [("decode", v, "decode_error", CLOSE) for v in (plain[:6] if quick else fused)]
@@ -39,6 +59,12 @@ def decode_error(variant: Variant, backend: Backend) -> float:
     return checks.decode_error(variant, decode.launches(backend))
 
 
+def whole_error(variant: Variant, backend: Backend, around: Surroundings) -> float:
+    """Return the error of the output by the fused kernels, with what is around."""
+    attend = partial(complete.attend_complete, decode.launches(backend))
+    return checks_around.complete_error(variant, attend, around.sinks, around.dtypes)
+
+
 def tensor_error(variant: Variant, backend: Backend) -> float:
     """Return the error of (o, m, l) by tensor cores."""
     return checks.attend_error(variant, tensor.attend)
@@ -53,9 +79,8 @@ def complete_error(variant: Variant, backend: Backend) -> float:
     """Return the error of the output by tensor cores, means and sinks included."""
     gain, mean, *others = checks_around.USUAL
     # Under a soft-cap a shift of logits by the keys' mean is not asked for.
-    return checks_around.complete_error(
-        variant, dtypes=(gain, None if variant.capped else mean, *others)
-    )
+    dtypes = (gain, None if variant.capped else mean, *others)
+    return checks_around.complete_error(variant, tensor.attend_complete, dtypes=dtypes)
 
 
 def score_error(variant: Variant, backend: Backend) -> float:
@@ -74,16 +99,16 @@ def flips(variant: Variant, backend: Backend) -> float:
     return checks.encode_flips(variant, kernel(encoder.kernel, backend))
 
 
-def verdict(
-    backend: Backend, check: tuple[str, Variant, str, float]
-) -> tuple[str, str, float, bool]:
+def verdict(backend: Backend, check: Check) -> tuple[str, str, float, bool]:
     """Return kernel, variant, error and whether it will do; what does not compile is wrong."""
-    name, variant, function, most = check
+    name, variant, function, most, around = check
+    said = variant.name if around == NOTHING else f"{variant.name}, {around.name}"
     try:
-        error = globals()[function](variant, backend)
+        more = (around,) if function == "whole_error" else ()
+        error = globals()[function](variant, backend, *more)
     except Exception as problem:  # the device's compiler and driver raise what they like
-        return name, f"{variant.name}: {problem}", float("inf"), False
-    return name, variant.name, error, error <= most
+        return name, f"{said}: {problem}", float("inf"), False
+    return name, said, error, error <= most
 
 
 def verdicts(backend: Backend, quick: bool) -> list[tuple[str, str, float, bool]]:

@@ -11,13 +11,13 @@ import numpy as np
 from tqcore.attention.around import draw_around, expected, lengthened
 from tqcore.attention.mask import SegmentMask
 from tqcore.protocols import EncodedSegment
+from tqmetal.around import read_of
 from tqmetal.checks import BATCH, HEADS, SCALE, SOFTCAP, masks_of, readable, rows
-from tqmetal.tensor import attend_complete
-from tqmetal.tensor_around import read_of
 from tqmetal.variants import Variant
 
 Given = tuple[mx.array, EncodedSegment, SegmentMask]
 Options = dict[str, Any]
+Attend = Callable[..., mx.array]
 USUAL = (mx.bfloat16, mx.bfloat16, mx.bfloat16, mx.float16, mx.float16)
 """Dtypes of the fields of ``Around`` in a cache of float16."""
 
@@ -45,18 +45,19 @@ def given_of(
     return (q, EncodedSegment(planes[0], planes[1], *codecs), mask), options
 
 
-def attend(given: Given, options: Options, parts: int | None = None) -> mx.array:
-    """Attend by tensor cores."""
+def attended(attend: Attend, given: Given, options: Options, parts: int | None = None) -> mx.array:
+    """Attend to what ``given_of`` gives."""
     q, segment, mask = given
     sides = readable(segment.key_codec), readable(segment.value_codec)
     told = {name: value for name, value in options.items() if name != "around"}
     read = read_of(options["around"])
     assert read is not None
-    return attend_complete(q, segment, sides, mask, **told, read=read, parts=parts)
+    return attend(q, segment, sides, mask, **told, read=read, parts=parts)
 
 
 def complete_error(
     variant: Variant,
+    attend: Attend,
     sinks: int = 2,
     dtypes: Sequence[mx.Dtype | None] = USUAL,
     seed: int = 0,
@@ -65,13 +66,16 @@ def complete_error(
     """Return the largest error over the largest output; NaN counts as inf.
 
     Args:
+        attend: as ``complete.attend_complete`` with its first argument filled in.
         variant, sinks, dtypes, seed: as for ``given_of``.
         change: of what it gives.
     """
     given, options = given_of(variant, sinks, dtypes, seed)
     if change:
         given, options = change(given, options)
-    came = np.asarray(attend(given, options, variant.parts).astype(mx.float32), np.float64)
+    came = np.asarray(
+        attended(attend, given, options, variant.parts).astype(mx.float32), np.float64
+    )
     wanted = expected(*given, **options)
     error = np.nan_to_num(np.abs(came - wanted), nan=np.inf)
     return float(error.max() / np.abs(wanted).max())

@@ -15,6 +15,7 @@ from tqmetal.kernels import Backend, Launch, kernel, types
 from tqmetal.sides import Side
 from tqmetal.tiling import Tiling, splits, tiling
 from tqplugins.hadamard.device import HadamardRotation
+from tqplugins.identity.device import IdentityRotation
 
 Signs = tuple[mx.array | None, mx.array | None]
 """Of the rotations of keys and of values, where the kernels do them."""
@@ -35,12 +36,14 @@ class Launches:
     backend: Backend
     decode: Launch
     merge: Launch
+    complete: Launch
 
 
 @functools.cache
 def launches(backend: Backend) -> Launches:
     """Return the kernels for ``backend``."""
-    return Launches(backend, kernel("decode", backend), kernel("merge", backend))
+    decode, merge, complete = (kernel(name, backend) for name in ("decode", "merge", "complete"))
+    return Launches(backend, decode, merge, complete)
 
 
 def attend(
@@ -70,6 +73,53 @@ def attend(
             rotates the queries, and the outputs back; None where they stay as they are.
         plan, parts: the tiling and the number of splits, where not the usual ones.
     """
+    split = attend_splits(
+        launches, q, keys, values, sides, mask, scale=scale, softcap=softcap, signs=signs[0],
+        plan=plan, parts=parts,
+    )  # fmt: skip
+    total, count, dim = split[0].shape
+    if count > 1 or signs[1] is not None:
+        split = launches.merge(
+            inputs=[*split, unused_signs() if signs[1] is None else signs[1]],
+            template=[
+                ("D", dim),
+                ("ROTATED", int(signs[1] is not None)),
+                ("THREADS", MERGE_THREADS),
+            ],
+            grid=(MERGE_THREADS * total, 1, 1),
+            threadgroup=(MERGE_THREADS, 1, 1),
+            output_shapes=[(total, dim), (total,), (total,)],
+            output_dtypes=[mx.float32] * 3,
+        )
+    o, m, l = split
+    shape = q.shape[:3]
+    return Partial(o.reshape(*shape, dim), m.reshape(shape), l.reshape(shape))
+
+
+def attend_splits(
+    launches: Launches,
+    q: mx.array,
+    keys: Planes,
+    values: Planes,
+    sides: tuple[Side, Side],
+    mask: SegmentMask,
+    *,
+    scale: float,
+    softcap: float | None = None,
+    signs: mx.array | None = None,
+    gain: mx.array | None = None,
+    plan: Tiling | None = None,
+    parts: int | None = None,
+) -> list[mx.array]:
+    """Attend as ``attend`` does, in the values' rotated domain; return o, m and l of each split.
+
+    Args:
+        launches, q, keys, values, sides, mask, scale, softcap, plan, parts: as for ``attend``.
+        signs: of the rotation of keys, by which the kernel rotates the queries.
+        gain: that it divides them by before, ``[B, H, 1, Dk]``.
+
+    Returns float32 ``[rows, S, Dv]`` and twice ``[rows, S]``; rows are those of ``[B, Hq, L]``.
+    """
     batch, q_heads, q_len, _ = q.shape
     heads, tokens = keys[0].shape[1:3]
     rows = q_heads // heads * q_len
@@ -80,47 +130,54 @@ def attend(
     parts = parts or splits(launches.backend, tokens, tiles * heads * batch)
     kind, arrays = mask_arrays(mask, (batch, q_heads, q_len, tokens))
     total = batch * q_heads * q_len
-    split = launches.decode(
+    divisor = unused() if gain is None else gain
+    return launches.decode(
         inputs=[
             q,
-            unused_signs() if signs[0] is None else signs[0],
+            divisor,
+            unused_signs() if signs is None else signs,
             *key.arrays(keys),
             *value.arrays(values),
             *arrays,
             factors(scale, softcap),
         ],
-        template=[
-            *key.constants("K"),
-            *value.constants("V"),
-            *plan.constants(),
-            ("KSIGNS", int(key.signs)),
-            ("KROTATED", int(signs[0] is not None)),
-            ("MASK", kind),
-            ("PADDED", int(mask.padding is not None)),
-            ("CAPPED", int(softcap is not None)),
-            *types(("q", "mask"), (q.dtype, arrays[0].dtype)),
-        ],
+        template=_constants(
+            sides,
+            plan,
+            (gain is not None, signs is not None),
+            (kind, mask.padding is not None, softcap is not None),
+            (q.dtype, divisor.dtype, arrays[0].dtype),
+        ),
         grid=(32 * plan.simdgroups * parts * tiles, heads, batch),
         threadgroup=(32 * plan.simdgroups, 1, 1),
         output_shapes=[(total, parts, value.dim), (total, parts), (total, parts)],
         output_dtypes=[mx.float32] * 3,
     )
-    if parts > 1 or signs[1] is not None:
-        split = launches.merge(
-            inputs=[*split, unused_signs() if signs[1] is None else signs[1]],
-            template=[
-                ("D", value.dim),
-                ("ROTATED", int(signs[1] is not None)),
-                ("THREADS", MERGE_THREADS),
-            ],
-            grid=(MERGE_THREADS * total, 1, 1),
-            threadgroup=(MERGE_THREADS, 1, 1),
-            output_shapes=[(total, value.dim), (total,), (total,)],
-            output_dtypes=[mx.float32] * 3,
-        )
-    o, m, l = split
-    shape = (batch, q_heads, q_len)
-    return Partial(o.reshape(*shape, value.dim), m.reshape(shape), l.reshape(shape))
+
+
+@functools.lru_cache(maxsize=1024)
+def _constants(
+    sides: tuple[Side, Side],
+    plan: Tiling,
+    asked: tuple[bool, bool],
+    masked: tuple[int, bool, bool],
+    dtypes: tuple[mx.Dtype, ...],
+) -> list[tuple[str, Any]]:
+    """Return the template constants, which every step of every layer looks up."""
+    key, value = sides
+    kind, padded, capped = masked
+    return [
+        *key.constants("K"),
+        *value.constants("V"),
+        *plan.constants(),
+        ("KSIGNS", int(key.signs)),
+        ("KGAIN", int(asked[0])),
+        ("KROTATED", int(asked[1])),
+        ("MASK", kind),
+        ("PADDED", int(padded)),
+        ("CAPPED", int(capped)),
+        *types(("q", "key_gain", "mask"), dtypes),
+    ]
 
 
 def attend_unrotated(
@@ -139,18 +196,37 @@ def attend_unrotated(
     A rotation that is one Hadamard transform is done by the kernels, any other by MLX; so is that
     of queries that must be projected.
     """
-    keys, values, key_codec, value_codec = segment
-    signs: Signs = (
-        None if sides[0].signs else signs_of(key_codec.rotation),
-        signs_of(value_codec.rotation),
-    )
-    if signs[0] is None:
-        q = key_codec.rotation.forward(q.astype(mx.float32))
+    keys, values, _, value_codec = segment
+    q, rotating, _ = asked(q, segment, sides)
+    signs: Signs = rotating, signs_of(value_codec.rotation)
     options: dict[str, Any] = {"scale": scale, "softcap": softcap, "parts": parts}
     part = attend(launches, q, keys, values, sides, mask, signs=signs, **options)
     if signs[1] is None:
         return part._replace(o=value_codec.rotation.inverse(part.o))
     return part
+
+
+def asked(
+    q: mx.array, segment: EncodedSegment, sides: tuple[Side, Side], gain: mx.array | None = None
+) -> tuple[mx.array, mx.array | None, mx.array | None]:
+    """Return queries as the kernel takes them, the signs and the gain that are left to it.
+
+    Args:
+        q: ``[B, Hq, L, Dk]``, of the model's own domain.
+        segment, sides: whose keys they meet.
+        gain: that they are divided by, ``[B, H, 1, Dk]``.
+    """
+    rotation = segment.key_codec.rotation
+    if isinstance(rotation, IdentityRotation) and not sides[0].signs:
+        return q, None, gain
+    signs = None if sides[0].signs else signs_of(rotation)
+    if signs is not None:
+        return q, signs, gain
+    q = q.astype(mx.float32)
+    if gain is not None:
+        by_head = q.reshape(*gain.shape[:2], -1, q.shape[3])
+        q = (by_head / gain).reshape(q.shape)
+    return rotation.forward(q), None, None
 
 
 def signs_of(rotation: Rotation) -> mx.array | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import ClassVar
 
 import mlx.core as mx
@@ -10,12 +11,15 @@ from attrs import evolve
 from tqcore.attention.blocks import empty
 from tqcore.attention.mask import SegmentMask
 from tqcore.codec import Codec
-from tqcore.protocols import EncodedSegment, Partial, Planes
+from tqcore.protocols import Around, EncodedSegment, Partial, Planes
 from tqcore.select import EncodeRequest, KernelRequest
-from tqmetal import decode
+from tqmetal import complete, decode
+from tqmetal.around import read_of
+from tqmetal.complete import undoes
+from tqmetal.completion import Completion
 from tqmetal.encoders import encoder_for, unwritable
 from tqmetal.kernels import Backend, kernel
-from tqmetal.probe import Probes, probe_decode, probe_encode
+from tqmetal.probe import Probes, probe_decode, probe_encode, probe_whole
 from tqmetal.sides import Side, elsewhere, side_of, span_of, unserved
 from tqmetal.tiling import unfit
 from tqplugins.kernels_mlx.device import PortableKernel
@@ -41,6 +45,9 @@ class FusedKernel:
 
     def __init__(self) -> None:
         self.probes = Probes(self.name)
+        # Faults of their own: without them attention goes on by parts.
+        probe = functools.partial(probe_whole, self.backend)
+        self._completes = Completion(Probes(self.name), probe)
 
     def refuses(self, request: KernelRequest) -> list[str]:
         """Return every reason why ``request`` is not served.
@@ -98,6 +105,44 @@ class FusedKernel:
         launches = decode.launches(self.backend)
         return decode.attend_unrotated(
             launches, q, segment, sides, mask, scale=scale, softcap=softcap
+        )
+
+    def attend_finished(
+        self,
+        q: mx.array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+    ) -> mx.array | None:
+        """Attend to all there is, ``[B, Hq, L, Dv]``; see ``FinishingKernel.attend_finished``."""
+        return self.attend_complete(q, segment, mask, scale=scale, softcap=softcap, around=Around())
+
+    def attend_complete(
+        self,
+        q: mx.array,
+        segment: EncodedSegment,
+        mask: SegmentMask,
+        *,
+        scale: float,
+        softcap: float | None = None,
+        around: Around,
+    ) -> mx.array | None:
+        """Attend with what is around, ``[B, Hq, L, Dv]``; see ``CompletingKernel``.
+
+        None where the values' rotation is neither one Hadamard transform nor the identity.
+        """
+        sides, read = readable_sides(segment, mask), read_of(around)
+        if sides is None or read is None or not segment.keys[0].shape[2]:
+            return None
+        if not undoes(segment.value_codec.rotation):
+            return None
+        if not self._completes.proven(q, segment, mask, softcap, read[0]):
+            return None
+        launches = decode.launches(self.backend)
+        return complete.attend_complete(
+            launches, q, segment, sides, mask, scale=scale, softcap=softcap, read=read
         )
 
     def refuses_encode(self, request: EncodeRequest) -> list[str]:

@@ -29,7 +29,8 @@ HEADERS: dict[str, tuple[str, ...]] = {
     "trellis_encode": (*ENCODING, "trellis_encode.h"),
     "score": (*READING, "lanes.h", "team.h"),
     "mix": (*READING, "lanes.h", "team.h"),
-    "merge": ("lanes.h",),
+    "merge": ("lanes.h", "merge.h"),
+    "complete": ("lanes.h", "merge.h"),
 }
 """What each kernel includes, in order; no more, since MLX goes through it at every call."""
 
@@ -38,11 +39,12 @@ VALUES = ("value_words", "value_scales", "value_biases", "value_levels")
 KEY_TABLES = ("key_signs", "key_levels", "key_bounds")
 VALUE_TABLES = ("value_signs", "value_levels", "value_bounds")
 MASK = ("mask", "padding", "place")
+AROUND = ("key_mean", "value_mean", "sink_keys", "sink_values")
 
 ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dequantize": (("words", "scales", "biases", "levels"), ("out",)),
     "decode": (
-        ("q", "key_signs", *KEYS, *VALUES, *MASK, "factors"),
+        ("q", "key_gain", "key_signs", *KEYS, *VALUES, *MASK, "factors"),
         ("parts", "tops", "sums"),
     ),
     "encode": (
@@ -53,6 +55,7 @@ ARRAYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "score": (("q", "key_signs", *KEYS, "factors"), ("logits",)),
     "mix": (("weights", *VALUES), ("parts",)),
     "merge": (("parts", "tops", "sums", "signs"), ("o", "m", "l")),
+    "complete": (("parts", "tops", "sums", "signs", "q", *AROUND, *MASK, "factors"), ("out",)),
 }
 """Inputs and outputs of each kernel."""
 

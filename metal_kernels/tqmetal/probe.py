@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import mlx.core as mx
@@ -22,6 +22,8 @@ from tqcore.attention.mask import SegmentMask
 from tqcore.attention.merge import merge
 from tqcore.protocols import EncodedSegment, Partial
 from tqcore.select import FAULT, EncodeRequest, KernelRequest, SideSpec
+from tqmetal.around import Beside, read_of
+from tqmetal.complete import attend_complete
 from tqmetal.decode import attend_unrotated, launches
 from tqmetal.dequantize import decode_rotated
 from tqmetal.encoders import encoder_for
@@ -152,20 +154,29 @@ def probe_finished(
         _compare(came, expected, close * mx.abs(expected).max(), "outputs")
 
 
+def probe_whole(backend: Backend, beside: Beside, request: KernelRequest) -> None:
+    """Attend with the fused kernels that complete an output as ``probe_complete`` does.
+
+    Raises:
+        RuntimeError: the results differ, or the kernel does not compile or run.
+    """
+    attend = functools.partial(attend_complete, launches(backend))
+    probe_complete(attend, beside, request, CLOSE, ATTENDED)
+
+
 def probe_complete(
     attend: Callable[..., mx.array],
+    beside: Beside,
     request: KernelRequest,
     close: float,
-    sinks: int,
-    dtypes: Sequence[mx.Dtype | None],
     tokens: int = TOKENS,
 ) -> None:
     """The same for ``attend`` that takes what is around a segment, with the formula's output.
 
     Args:
-        attend, request, close, tokens: as for ``probe_attend``.
-        sinks: dense tokens a row.
-        dtypes: of the fields of ``Around``.
+        attend: as ``complete.attend_complete`` with its first argument filled in.
+        beside: what is around.
+        request, close, tokens: as for ``probe_attend``.
 
     Raises:
         RuntimeError: the results differ, or the kernel does not compile or run.
@@ -174,9 +185,10 @@ def probe_complete(
         sample = _sample(request, tokens, states)
         q, segment, sides, mask = sample.given
         dims = request.key.dim, request.value.dim
-        around = draw_around(27, (BATCH, HEADS), dims, sinks, dtypes)
-        mask = lengthened(mask, sinks)
-        came = attend(q, segment, sides, mask, around=around, parts=2, **sample.options)
+        around = draw_around(27, (BATCH, HEADS), dims, beside.sinks, beside.dtypes)
+        mask = lengthened(mask, beside.sinks)
+        read = read_of(around)
+        came = attend(q, segment, sides, mask, read=read, parts=2, **sample.options)
         wanted = mx.array(expected(q, segment, mask, around=around, **sample.options), mx.float32)
         _compare(came.astype(mx.float32), wanted, close * mx.abs(wanted).max(), "outputs")
 

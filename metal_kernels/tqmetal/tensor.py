@@ -13,10 +13,10 @@ from attrs import frozen
 
 from tqcore.attention.mask import SegmentMask
 from tqcore.protocols import EncodedSegment, Partial
+from tqmetal.around import Beside
 from tqmetal.decode import mask_arrays, signs_of
 from tqmetal.kernels import Launch
 from tqmetal.sides import Side
-from tqmetal.tensor_around import Beside
 from tqmetal.tensor_tables import tables_of
 from tqmetal.tensor_text import Variant, kernel_text
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import mlx.core as mx
 from attrs import evolve
@@ -13,11 +12,12 @@ from tqcore.cache.segments import request_for
 from tqcore.protocols import Around, EncodedSegment, Partial
 from tqcore.select import KernelRequest, SideSpec
 from tqmetal import tensor
+from tqmetal.around import Beside, read_of
+from tqmetal.completion import Completion
 from tqmetal.decode import signs_of
 from tqmetal.fused import CudaFusedKernel, readable_sides, too_long
 from tqmetal.probe import ATTENDED, Probes, probe_attend, probe_complete, probe_finished
 from tqmetal.sides import Side, unserved
-from tqmetal.tensor_around import Beside, read_of
 
 DIMS = (64, 128)
 WIDTHS = (2, 3, 4)
@@ -43,7 +43,7 @@ class CudaTensorKernel:
     def __init__(self) -> None:
         self.probes = Probes(self.name)
         self._fused = CudaFusedKernel()
-        self._complete: dict[Hashable, bool] = {}
+        self._completes = Completion(self.probes, probe_tensor_complete)
 
     def refuses(self, request: KernelRequest) -> list[str]:
         """Return every reason why ``request`` is not served.
@@ -99,7 +99,7 @@ class CudaTensorKernel:
         """Attend to all there is, ``[B, Hq, L, D]``; see ``FinishingKernel.attend_finished``."""
         sides = _sides(segment, mask)
         if sides is None:
-            return None
+            return self._fused.attend_finished(q, segment, mask, scale=scale, softcap=softcap)
         return tensor.attend_finished(q, segment, sides, mask, scale=scale, softcap=softcap)
 
     def attend_complete(
@@ -114,33 +114,13 @@ class CudaTensorKernel:
     ) -> mx.array | None:
         """Attend with what is around, ``[B, Hq, L, D]``; see ``CompletingKernel``."""
         sides, read = _sides(segment, mask), read_of(around)
-        if sides is None or read is None:
-            return None
-        if not self._completes(q, segment, mask, softcap, read[0]):
-            return None
-        return tensor.attend_complete(
-            q, segment, sides, mask, scale=scale, softcap=softcap, read=read
+        if sides and read and self._completes.proven(q, segment, mask, softcap, read[0]):
+            return tensor.attend_complete(
+                q, segment, sides, mask, scale=scale, softcap=softcap, read=read
+            )
+        return self._fused.attend_complete(
+            q, segment, mask, scale=scale, softcap=softcap, around=around
         )
-
-    def _completes(
-        self,
-        q: mx.array,
-        segment: EncodedSegment,
-        mask: SegmentMask,
-        softcap: float | None,
-        beside: Beside,
-    ) -> bool:
-        """Probe the program that completes once it is needed; asked at every step of a layer."""
-        _, heads, q_len, _ = q.shape
-        kv_heads = segment.keys[0].shape[1]
-        codecs = segment.key_codec, segment.value_codec
-        capped = softcap is not None
-        variant = (heads, kv_heads, q_len, q.dtype, mask.kind, capped, beside, codecs)
-        if variant not in self._complete:
-            request = evolve(request_for(q, kv_heads, codecs, mask.kind, capped), batch=1)
-            failure = self.probes.fails(probe_tensor_complete, beside, request)
-            self._complete[variant] = failure is None
-        return self._complete[variant]
 
     def _fails(
         self, q: mx.array, segment: EncodedSegment, mask: SegmentMask, softcap: float | None
@@ -176,13 +156,7 @@ def probe_tensor_complete(beside: Beside, request: KernelRequest) -> None:
     Raises:
         RuntimeError: the results differ, or the kernel does not compile or run.
     """
-
-    def attend(*given: Any, around: Around, **options: Any) -> mx.array:
-        read = read_of(around)
-        assert read is not None
-        return tensor.attend_complete(*given, read=read, **options)
-
-    probe_complete(attend, request, CLOSE, beside.sinks, beside.dtypes, ATTENDED)
+    probe_complete(tensor.attend_complete, beside, request, CLOSE, ATTENDED)
 
 
 def _unfit(name: str, side: SideSpec) -> list[str]:

@@ -15,9 +15,9 @@ from pathlib import Path
 import mlx.core as mx
 from attrs import astuple, fields, filters, frozen
 
+from tqmetal.around import Beside
 from tqmetal.decode import CAUSAL, NO_MASK
 from tqmetal.kernels import read
-from tqmetal.tensor_around import Beside
 
 HEADERS = ("tensor_ptx.h", "tensor.h", "tensor_rows.h", "tensor_trellis.h")
 BODY = ("tensor.cu", "tensor_loop.cu", "tensor_merge.cu")

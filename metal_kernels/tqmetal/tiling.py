@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from attrs import frozen
 
 from tqmetal.kernels import Backend
@@ -67,6 +69,7 @@ def unfit(name: str, dim: int, span: int = 1) -> list[str]:
     return []
 
 
+@functools.lru_cache(maxsize=1024)
 def tiling(backend: Backend, key: Side, value: Side, rows: int) -> Tiling:
     """Return how ``rows`` queries of a KV head attend to vectors of these sides."""
     wide = max(key.dim, value.dim)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mlx.core as mx
 import pytest
 from attrs import evolve
 
@@ -46,7 +47,8 @@ def test_the_fused_kernel_is_right_or_says_why_not(monkeypatch, call: Call):
         assert verdict.outcome == "refused"
     else:
         assert verdict.outcome == "right", verdict
-        assert verdict.error < 1e-4
+        # It rounds outputs to the queries' dtype where it finishes them.
+        assert verdict.error < 1e-4 + mx.finfo(given.q.dtype).eps / 2
     encoded = check_encode(kernel, given)
     assert encoded.outcome == (
         "right" if call.scheme.name in ("turboquant", "trellis") else "refused"

@@ -27,4 +27,5 @@ def kernel(name: str, seed: int = 0, edit: Edit = lambda text: text) -> Launch:
 
 def launches(backend: Backend = "metal", seed: int = 0, edit: Edit = lambda text: text) -> Launches:
     """Return what a decode takes; ``backend`` decides how it is tiled."""
-    return Launches(backend, kernel("decode", seed, edit), kernel("merge", seed, edit))
+    names = "decode", "merge", "complete"
+    return Launches(backend, *(kernel(name, seed, edit) for name in names))

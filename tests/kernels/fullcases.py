@@ -16,15 +16,19 @@ from attrs import frozen
 import tqcore.testing.msl
 import tqmetal
 from tests.kernels import emulated
+from tqcore.attention import around
 from tqcore.testing.msl import Emulator, arrays
 from tqcore.testing.msl.emulator import named
 from tqcore.testing.msl.signature import Definition, signature
 from tqcore.testing.msl.toolchain import toolchain
 from tqmetal import checks, kernels, variants
+from tqmetal.checks_around import complete_error
+from tqmetal.complete import attend_complete
 from tqmetal.decode import Launches
 from tqmetal.encoders import LOOK_UP, TRELLIS
 from tqmetal.kernels import Launch
 from tqmetal.variants import Variant
+from tqmetal.variants_around import Surroundings, every_completion
 
 CLOSE = {"decode": 1e-4, "score": 1e-5, "mix": 1e-5, "dequantize": 1e-6}
 """Largest error that is right, of the largest output."""
@@ -38,10 +42,11 @@ OF_SIGNS = 1e-5
 
 @frozen
 class Case:
-    """A kernel and a variant; ``decode`` takes ``merge`` along."""
+    """A kernel and a variant; ``decode`` takes ``merge`` along, ``complete`` what is around."""
 
     kernel: str
     variant: Variant
+    around: Surroundings | None = None
 
     @property
     def name(self) -> str:
@@ -52,11 +57,15 @@ class Case:
         if self.kernel == "mix":
             return f"mix {variant.value}"
         asked = f"{variant.gqa}x{variant.q_len}x{variant.tokens}"
-        return f"{self.kernel} {variant.name} {asked} in {variant.parts}"
+        around = f", around {self.around.name}" if self.around else ""
+        return f"{self.kernel} {variant.name} {asked} in {variant.parts}{around}"
 
     @property
     def close(self) -> float:
         """Largest error that is right."""
+        if self.kernel == "complete":
+            rounding = mx.finfo(getattr(mx, self.variant.dtype)).eps / 2
+            return CLOSE["decode"] + float(rounding)
         summed = self.kernel == "dequantize" and self.variant.key.kind == "lut+sign"
         return OF_SIGNS if summed else {**CLOSE, **FLIPS}[self.kernel]
 
@@ -81,6 +90,7 @@ def cases() -> list[Case]:
     found = [Case("decode", v) for v in (*variants.special(), *variants.covering())]
     found += [Case("decode", v) for v in variants.of_kinds()]
     found += [Case("decode", v) for v in (*variants.everything(), *variants.every_kind())]
+    found += [Case("complete", v, near) for v, near in every_completion()]
     sides = list(variants.every_side())
     for side, dtype in itertools.product(sides, variants.DTYPES):
         found.append(Case("score", Variant(side, side, dtype, q_len=2, tokens=37)))
@@ -106,8 +116,11 @@ def error_of(case: Case, kernel: Any) -> float:
     """Return the error of a case whose kernels ``kernel(name)`` returns."""
     match case.kernel:
         case "decode":
-            launches = Launches("metal", kernel("decode"), kernel("merge"))
-            return checks.decode_error(case.variant, launches)
+            return checks.decode_error(case.variant, _launches(kernel))
+        case "complete":
+            attend = functools.partial(attend_complete, _launches(kernel))
+            assert case.around is not None
+            return complete_error(case.variant, attend, case.around.sinks, case.around.dtypes)
         case "score":
             return checks.score_error(case.variant, "metal", kernel("score"))
         case "mix":
@@ -116,6 +129,11 @@ def error_of(case: Case, kernel: Any) -> float:
             return checks.dequantize_error(case.variant.key, kernel("dequantize"))
         case _:
             return checks.encode_flips(case.variant, kernel(case.kernel))
+
+
+def _launches(kernel: Any) -> Launches:
+    """Return those of a decode, whose tiles are Metal's."""
+    return Launches("metal", kernel("decode"), kernel("merge"), kernel("complete"))
 
 
 class _EnoughError(Exception):
@@ -156,7 +174,8 @@ def judges() -> str:
     made = hashlib.sha256(f"{toolchain().version} {mx.__version__} {Emulator()}".encode())
     folder = Path(str(tqcore.testing.msl.__file__)).parent
     sources = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".pyc")
-    checked = (Path(str(tqmetal.__file__)).with_name(n) for n in ("checks.py", "samples.py"))
-    for path in (*sources, *checked):
+    judging = ("checks.py", "checks_around.py", "samples.py")
+    checked = (Path(str(tqmetal.__file__)).with_name(name) for name in judging)
+    for path in (*sources, *checked, Path(str(around.__file__))):
         made.update(path.read_bytes())
     return made.hexdigest()[:16]

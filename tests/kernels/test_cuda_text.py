@@ -27,7 +27,7 @@ typedef int int32_t; typedef long int64_t;
 struct uint3 { unsigned x, y, z; };
 static uint3 make_uint3(unsigned x, unsigned y, unsigned z) { return {x, y, z}; }
 static uint3 blockIdx, blockDim, threadIdx, gridDim;
-struct __half { unsigned short bits; operator float() const; };
+struct __half { unsigned short bits; __half(float); operator float() const; };
 void __syncthreads();
 unsigned __funnelshift_r(unsigned, unsigned, unsigned);
 float __expf(float); float tanh(float); float fma(float, float, float); float fmax(float, float);
@@ -56,9 +56,8 @@ def dtype(name, group):
         return "uint16_t"
     if name.endswith(("scales", "biases")):
         return "__half" if group else "uint16_t"
-    return {"q": "__half", "mask": "__half", "padding": "int32_t", "place": "int32_t"}.get(
-        name, FLOAT
-    )
+    halves = dict.fromkeys(("q", "mask", "sink_keys", "sink_values"), "__half")
+    return {**halves, "padding": "int32_t", "place": "int32_t"}.get(name, FLOAT)
 
 
 def text(name, stored, rows=4):
@@ -71,9 +70,10 @@ def text(name, stored, rows=4):
     plan = tiling("cuda", side, value, rows)
     constants = [*side.constants(), *side.constants("K"), *value.constants("V")]
     constants += [("SIGNS", int(side.signs)), ("KSIGNS", int(side.signs))]
-    constants += [*plan.constants(), ("KROTATED", int(not side.signs))]
+    constants += [*plan.constants(), ("KROTATED", int(not side.signs)), ("KGAIN", 1)]
+    constants += [("SINKS", 8), ("KMEAN", 1), ("VMEAN", 1)]
     constants += [("MASK", CAUSAL), ("PADDED", 1), ("CAPPED", 1), ("ROTATED", 1)]
-    constants += [("THREADS", 512)] if name == "merge" else []
+    constants += [("THREADS", 512)] if name in ("merge", "complete") else []
     if name == "trellis_encode":
         recipe = trellis_recipe_of(codec)
         constants = recipe.constants()
@@ -82,6 +82,7 @@ def text(name, stored, rows=4):
         constants = [*recipe.constants("K"), *recipe.constants("V"), ("THREADS", THREADS)]
     body = kernels.read(f"{name}.metal")
     used = [f"constexpr int {n} = {v};" for n, v in constants if re.search(rf"\b{n}\b", body)]
+    used += ["using T = __half;"] if name == "complete" else []
     inputs, outputs = kernels.ARRAYS[name]
     parameters = []
     for array in inputs:
@@ -89,7 +90,8 @@ def text(name, stored, rows=4):
         for suffix, kind in (("_shape", "Shape"), ("_strides", "Strides")):
             if array + suffix in body:
                 parameters.append(f"const __grid_constant__ {kind} {array}{suffix}")
-    parameters += [f"{dtype(array, 0)}* {array}" for array in outputs]
+    written = {"out": "__half"} if name == "complete" else {}
+    parameters += [f"{written.get(array, dtype(array, 0))}* {array}" for array in outputs]
     head = VECTORS + kernels.header(name, "cuda")
     return (
         f"{head}__global__ void run({', '.join(parameters)}) {{\n{chr(10).join(used)}\n{body}\n}}\n"

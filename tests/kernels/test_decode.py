@@ -151,13 +151,13 @@ def test_no_plane_and_no_mask_is_copied():
     planes = checks.rows(codec, 37, np.random.default_rng(0))
     side = checks.readable(codec)
     q = mx.zeros((2, 4, 1, 64))
-    both = decode.Launches("metal", record, record)
+    all_three = decode.Launches("metal", record, record, record)
     given = SegmentMask("array", array=mask)
-    decode.attend(both, q, planes, planes, (side, side), given, scale=1.0, parts=2)
+    decode.attend(all_three, q, planes, planes, (side, side), given, scale=1.0, parts=2)
     inputs = calls[0]["inputs"]
-    assert inputs[2] is planes[0]
-    assert inputs[10].shape == (2, 4, 1, 37)
-    assert not np.any(np.array(inputs[10].astype(mx.int32)) != 1)
+    assert inputs[3] is planes[0]
+    assert inputs[11].shape == (2, 4, 1, 37)
+    assert not np.any(np.array(inputs[11].astype(mx.int32)) != 1)
 
 
 @pytest.mark.parametrize("backend", ["metal", "cuda"])
@@ -183,7 +183,7 @@ def test_queries_are_spread_evenly_over_tiles():
     [
         ("barrier after the tables", "TQ_BARRIER;\n\nauto keys", "auto keys"),
         ("barrier before the merge", "TQ_BARRIER;\n\nfor (int i = int(thread_id); i < ROWS * VD", "for (int i = int(thread_id); i < ROWS * VD"),
-        ("barrier between splits", "TQ_BARRIER;\nfloat top", "float top"),
+        ("barrier between splits", "(row.sum);\n  TQ_BARRIER;", "(row.sum);"),
         ("a word past the row", "words[(word + k) * stride]", "words[(word + k + 1) * stride]"),
         ("a token past the end", "at < end ? at : end - 1", "at"),
         ("tokens past the end count", "bool seen = at < end", "bool seen = true"),

@@ -59,7 +59,12 @@ def test_no_constant_is_negative(monkeypatch):
     for kernel in sorted({case.kernel for case in every}):
         for case in rng.sample([case for case in every if case.kernel == kernel], 8):
             digest_of(case)
-    assert {name for name, *_ in constants} > {"tq_decode", "tq_merge", "tq_trellis_encode"}
+    assert {name for name, *_ in constants} > {
+        "tq_decode",
+        "tq_merge",
+        "tq_complete",
+        "tq_trellis_encode",
+    }
     assert [
         constant for constant in constants if isinstance(constant[-1], int) and constant[-1] < 0
     ] == []

@@ -216,7 +216,7 @@ def test_anyones_codebook_of_another_kind_is_served(device, kind):
 )
 def test_a_cache_encodes_and_attends_with_it(chosen, monkeypatch, scheme):
     used = []
-    for name in ("attend_unrotated", "encode"):
+    for name in ("attend_unrotated", "attend_complete", "encode"):
         original = getattr(MetalFusedKernel, name)
 
         def record(self, *args, name=name, original=original, **kwargs):
@@ -230,9 +230,9 @@ def test_a_cache_encodes_and_attends_with_it(chosen, monkeypatch, scheme):
     keys, values = cache.update_and_fetch(x, 2 * x)
     came = cache.attend(q, scale=0.125, mask="causal")
     assert used == (
-        ["encode", "attend_unrotated"]
+        ["encode", "attend_complete"]
         if scheme.partition(":")[0] in ("turboquant", "trellis")
-        else ["attend_unrotated"]
+        else ["attend_complete"]
     )
     k, v = (np.array(view.dequantize(mx.float32)) for view in (keys, values))
     expected = naive.attention(np.array(q), k, v, scale=0.125, mask="causal")

@@ -15,9 +15,9 @@ from tqcore.codec import codec_for
 from tqcore.select import KernelRequest, SideSpec
 from tqcore.spec import CodecSpec
 from tqmetal import kernels, tensor
+from tqmetal.around import Beside
 from tqmetal.levels import as_bytes
 from tqmetal.samples import sample_codec
-from tqmetal.tensor_around import Beside
 from tqmetal.tensor_kernel import CudaTensorKernel
 from tqmetal.tensor_tables import WORDS, tables_of
 from tqmetal.tensor_text import AROUND, BODY, HEADERS, Variant, kernel_text

@@ -11,7 +11,8 @@ from tqcore.protocols import Around, CompletingKernel
 from tqcore.testing.msl.faults import FaultKind, KernelFault
 from tqmetal import tensor
 from tqmetal.checks import BATCH, Stored, Variant
-from tqmetal.checks_around import attend, complete_error, given_of
+from tqmetal.checks_around import attended, complete_error, given_of
+from tqmetal.tensor import attend_complete
 from tqmetal.tensor_kernel import CLOSE, CudaTensorKernel
 
 AXES = {
@@ -61,7 +62,8 @@ def asked_of(case):
 
 
 def error(case, change=None):
-    return complete_error(*asked_of(case), change=change)
+    variant, *around = asked_of(case)
+    return complete_error(variant, attend_complete, *around, change=change)
 
 
 @pytest.mark.parametrize("case", pairwise(AXES), ids=named)
@@ -90,9 +92,9 @@ def test_means_and_sinks_may_be_strided():
 def test_values_far_from_zero_keep_their_differences():
     given, options = given_of(*asked_of({**USUAL, "dtype": "float32", "sinks": 0}))
     around = options["around"]
-    plain = attend(given, {**options, "around": Around(around.key_gain)})
+    plain = attended(attend_complete, given, {**options, "around": Around(around.key_gain)})
     around = around._replace(value_mean=around.value_mean * 1000)
-    came = attend(given, {**options, "around": around})
+    came = attended(attend_complete, given, {**options, "around": around})
     mean = mx.repeat(around.value_mean.astype(mx.float32), 4, axis=1)
     np.testing.assert_allclose(came, plain + mean, atol=5e-4)
 
@@ -115,7 +117,7 @@ def test_a_row_that_sees_nothing_gives_zero_and_one_that_sees_only_sinks_gives_t
     visible = np.zeros((BATCH, 1, 1, 42), bool)
     visible[1, ..., 1] = True
     mask = SegmentMask("array", 41, array=mx.array(visible)).from_key(2)
-    came = attend((q, segment, mask), options)
+    came = attended(attend_complete, (q, segment, mask), options)
     np.testing.assert_array_equal(np.asarray(came[0]), 0)
     sinks = mx.repeat(options["around"].sink_values[1, :, 1:2], 4, axis=0)
     np.testing.assert_allclose(came[1], sinks, rtol=1e-3)
@@ -201,3 +203,26 @@ def test_the_kernel_is_probed_once_a_program_and_gives_up_where_it_fails(monkeyp
 def test_more_sinks_than_it_holds_are_left_to_others():
     given, options = given_of(*asked_of({**USUAL, "sinks": 9}))
     assert CudaTensorKernel().attend_complete(*given, **options) is None
+
+
+class Asked:
+    """Stands for ``cuda-fused``; says what it was asked for."""
+
+    def attend_finished(self, *given, **options):
+        return "finished"
+
+    def attend_complete(self, *given, around, **options):
+        return around
+
+
+def test_what_it_does_not_finish_or_complete_is_for_the_fused_kernel(monkeypatch):
+    given, options = given_of(*asked_of({**USUAL, "sinks": 9}))
+    kernel = CudaTensorKernel()
+    kernel._fused = Asked()
+    assert kernel.attend_complete(*given, **options) is options["around"]
+    alone = {name: value for name, value in options.items() if name != "around"}
+    assert not isinstance(kernel.attend_finished(*given, **alone), str)
+    monkeypatch.setattr(tensor, "readable", lambda side: False)
+    assert kernel.attend_finished(*given, **alone) == "finished"
+    few = options["around"]._replace(sink_keys=None, sink_values=None)
+    assert kernel.attend_complete(*given, **alone, around=few) is few

@@ -3,6 +3,8 @@
 //
 //   q             [B, Hq, L, KD]            floats of any type and strides (KSIGNS: [..., 2 KD],
 //                                           rotated, then projected as the signs are)
+//   key_gain      [B, H, 1, KD]             floats of any type and strides that q is divided by, before
+//                                           it is rotated (KGAIN); so are keys stored times it
 //   key_signs     float32 [KD]              signs over sqrt(KD), to rotate q as keys are (KROTATED)
 //   key_words     uint32  [B, H, T, W]      u32le/1, any strides; so are value_words
 //   key_scales    uint16  [B, H, T, 1]      or float16 [B, H, T, groups] (KGROUP > 0)
@@ -17,6 +19,7 @@
 //
 //   KD, KBITS, KWIDE, KGROUP, KSPAN, KSTATES; VD, ...    the sides (share.h)
 //   KSIGNS                                  1: a sign of one bit a value follows the codes
+//   KGAIN                                   1: q is divided by key_gain
 //   KROTATED                                0: q is rotated as keys are, or they are not
 //   LANES                                   lanes that share a token's vector
 //   ROWS                                    queries of a KV head that share one unpacking
@@ -66,13 +69,14 @@ const int span = (tokens + splits - 1) / splits;
 const int begin = split * span;
 const int end = begin + span < tokens ? begin + span : tokens;
 
-tq_stage_queries<KD, LANES, ROWS, KROTATED, THREADS>(
-    q + batch * q_strides[0], q_strides, key_signs, int(head), gqa, q_len, tile * ROWS, factors[0],
-    thread_id, queries);
+tq_stage_queries<KD, LANES, ROWS, KGAIN, KROTATED, THREADS>(
+    q + batch * q_strides[0], q_strides,
+    key_gain + (batch * key_gain_strides[0] + head * key_gain_strides[1]), key_gain_strides[3],
+    key_signs, int(head), gqa, q_len, tile * ROWS, factors[0], thread_id, queries);
 if (KSIGNS) {
-  tq_stage_queries<KD, LANES, ROWS, 0, THREADS>(
-      q + batch * q_strides[0] + KD * q_strides[3], q_strides, key_signs, int(head), gqa, q_len,
-      tile * ROWS, factors[0], thread_id, queries + ROWS * KD / TQ_CHUNK(KN));
+  tq_stage_queries<KD, LANES, ROWS, 0, 0, THREADS>(
+      q + batch * q_strides[0] + KD * q_strides[3], q_strides, key_signs, 0, key_signs, int(head),
+      gqa, q_len, tile * ROWS, factors[0], thread_id, queries + ROWS * KD / TQ_CHUNK(KN));
 }
 if (KGROUP == 0) {
   for (int i = int(thread_id); i < KSPAN * KPOINTS; i += THREADS) {

@@ -8,85 +8,31 @@
 // Grid of threadgroups (rows).
 
 constexpr int SLICES = THREADS / D;
-constexpr int AHEAD = 8;
 
-TQ_SHARED float maxima[THREADS];
 TQ_SHARED float weights[THREADS];
-TQ_SHARED float totals[THREADS];
 TQ_SHARED float outs[THREADS];
 
 const int thread_id = int(thread_index_in_threadgroup);
 const int64_t row = threadgroup_position_in_grid.x;
 const int splits = tops_shape[1];
 
-if (thread_id < splits) {
-  maxima[thread_id] = tops[row * splits + thread_id];
-}
-TQ_BARRIER;
-float top = -INFINITY;
-for (int k = 0; k < splits; k++) {
-  top = maxima[k] > top ? maxima[k] : top;
-}
-if (thread_id < splits) {
-  weights[thread_id] = top == -INFINITY ? 0.0f : tq_exp(maxima[thread_id] - top);
-  totals[thread_id] = weights[thread_id] * sums[row * splits + thread_id];
-}
-TQ_BARRIER;
-
-const int slice = thread_id / D;
-float x = 0.0f;
-if (slice < SLICES) {
-  auto column = parts + (row * splits * D + thread_id % D);
-  for (int start = slice; start < splits; start += SLICES * AHEAD) {
-    // Loads do not wait for each other.
-    float ahead[AHEAD];
-    TQ_UNROLL
-    for (int i = 0; i < AHEAD; i++) {
-      const int k = start + i * SLICES;
-      ahead[i] = k < splits ? column[k * D] : 0.0f;
-    }
-    TQ_UNROLL
-    for (int i = 0; i < AHEAD; i++) {
-      const int k = start + i * SLICES;
-      x += k < splits ? ahead[i] * weights[k] : 0.0f;
-    }
-  }
-}
-outs[thread_id] = x;
-TQ_BARRIER;
-
+const tq_row whole = tq_merge<D, THREADS>(
+    parts + row * splits * D, tops + row * splits, sums + row * splits, splits, thread_id, weights,
+    outs);
 if (thread_id == 0) {
-  float sum = 0.0f;
-  for (int k = 0; k < splits; k++) {
-    sum += totals[k];
-  }
-  m[row] = top;
-  l[row] = sum;
+  m[row] = whole.top;
+  l[row] = whole.sum;
 }
 if (ROTATED) {
-  // One simdgroup holds the vector.
   constexpr int N = D >= 32 ? D / 32 : 1;
   if (thread_id < 32) {
     float y[N];
+    tq_rotated_back<D, SLICES>(outs, signs, thread_id, y);
     TQ_UNROLL
     for (int i = 0; i < N; i++) {
-      y[i] = 0.0f;
-      TQ_UNROLL
-      for (int k = 0; k < SLICES; k++) {
-        y[i] += outs[k * D + thread_id * N + i];
-      }
-    }
-    tq_hadamard<N, 32>(y, uint(thread_id));
-    TQ_UNROLL
-    for (int i = 0; i < N; i++) {
-      o[row * D + thread_id * N + i] = y[i] * signs[thread_id * N + i];
+      o[row * D + thread_id * N + i] = y[i];
     }
   }
 } else if (thread_id < D) {
-  float y = 0.0f;
-  TQ_UNROLL
-  for (int k = 0; k < SLICES; k++) {
-    y += outs[k * D + thread_id];
-  }
-  o[row * D + thread_id] = y;
+  o[row * D + thread_id] = tq_merged<D, SLICES>(outs, thread_id);
 }

@@ -33,13 +33,13 @@ const int splits = int(threadgroups_per_grid.x) / tiles;
 const int tile = int(threadgroup_position_in_grid.x) % tiles;
 const int split = int(threadgroup_position_in_grid.x) / tiles;
 
-tq_stage_queries<KD, LANES, ROWS, KROTATED, THREADS>(
-    q + batch * q_strides[0], q_strides, key_signs, int(head), gqa, q_len, tile * ROWS, factors[0],
-    thread_id, queries);
+tq_stage_queries<KD, LANES, ROWS, 0, KROTATED, THREADS>(
+    q + batch * q_strides[0], q_strides, key_signs, 0, key_signs, int(head), gqa, q_len,
+    tile * ROWS, factors[0], thread_id, queries);
 if (KSIGNS) {
-  tq_stage_queries<KD, LANES, ROWS, 0, THREADS>(
-      q + batch * q_strides[0] + KD * q_strides[3], q_strides, key_signs, int(head), gqa, q_len,
-      tile * ROWS, factors[0], thread_id, queries + ROWS * KD / TQ_CHUNK(KN));
+  tq_stage_queries<KD, LANES, ROWS, 0, 0, THREADS>(
+      q + batch * q_strides[0] + KD * q_strides[3], q_strides, key_signs, 0, key_signs, int(head),
+      gqa, q_len, tile * ROWS, factors[0], thread_id, queries + ROWS * KD / TQ_CHUNK(KN));
 }
 if (KGROUP == 0) {
   for (int i = int(thread_id); i < KSPAN * KPOINTS; i += THREADS) {

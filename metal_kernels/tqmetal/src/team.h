@@ -4,13 +4,14 @@
 #define TQ_CHUNK(n) ((n) % 4 == 0 ? 4 : (n) % 2 == 0 ? 2 : 1)
 
 // Query rows from `first` on, times the scale, in chunks that lie as the lanes of a team read them.
-// ROTATED: they are rotated first, H (signs * x). Every thread of the threadgroup takes part.
+// GAIN: they are divided by it first. ROTATED: then they are rotated, H (signs * x). Every thread of
+// the threadgroup takes part.
 template <
-    int DIM, int LANES, int ROWS, int ROTATED, int THREADS, typename Q, typename Strides,
-    typename Signs, typename Queries>
+    int DIM, int LANES, int ROWS, int GAIN, int ROTATED, int THREADS, typename Q, typename Strides,
+    typename Gain, typename Signs, typename Queries>
 TQ_FN void tq_stage_queries(
-    Q q, Strides strides, Signs signs, int head, int gqa, int q_len, int first, float scale,
-    uint thread_id, Queries queries) {
+    Q q, Strides strides, Gain gain, int64_t gain_stride, Signs signs, int head, int gqa, int q_len,
+    int first, float scale, uint thread_id, Queries queries) {
   constexpr int n = DIM / LANES;
   constexpr int chunk = TQ_CHUNK(n);
   const int lane = int(thread_id) % LANES;
@@ -26,6 +27,9 @@ TQ_FN void tq_stage_queries(
         x[i] = scale * static_cast<float>(q[
             (head * gqa + row / q_len) * strides[1] + (row % q_len) * strides[2] +
             (lane * n + i) * strides[3]]);
+      }
+      if (GAIN) {
+        x[i] /= static_cast<float>(gain[(lane * n + i) * gain_stride]);
       }
       if (ROTATED) {
         x[i] *= signs[lane * n + i];

@@ -1,4 +1,4 @@
-"""What a program of ``src/tensor*.cu`` reads of an ``Around``: the means and sinks of a cache."""
+"""What kernels read of an ``Around``: the gain, means and sinks of a cache."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from attrs import frozen
 from tqcore.protocols import Around
 
 MOST_SINKS = 8
-"""A lane holds its part of all of them."""
+"""A thread holds its part of all of them."""
 
 
 @frozen(cache_hash=True)
 class Beside:
-    """A part of ``Variant``.
+    """What tells programs apart that read it.
 
     Args:
         sinks: dense tokens a row.
@@ -39,13 +39,13 @@ class Beside:
 
     @property
     def constants(self) -> str:
-        """Return the lines that precede the body."""
+        """Return the lines that precede the body of ``src/tensor*.cu``."""
         lines = ["#define AROUND 1", f"#define SINKS {self.sinks}"]
         return "\n".join([*lines, *(f"#define {name.upper()} 1" for name in self.names)])
 
     @property
     def placed(self) -> tuple[str, ...]:
-        """Return the names of the strides that are read."""
+        """Return the names of the strides that ``src/tensor_around.cu`` reads."""
         return tuple(f"{name}_strides" for name in self.names)
 
 
