@@ -118,7 +118,8 @@ class ScoreKernel(Protocol):
 
     ``lazy`` is False for a kernel that evaluates arrays while it runs and so cannot be
     traced by ``mx.compile``. Higher ``priority`` is tried first. One that rounds more than .5 % of
-    the largest output declares ``tolerance``, a share of it, for ``tqcore doctor``.
+    the largest output declares ``tolerance``, a share of it, for ``tqcore doctor``; one that goes
+    on by a slower way after a fault on this machine lists it in ``faults``.
     """
 
     name: ClassVar[str]

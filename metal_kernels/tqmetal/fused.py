@@ -49,6 +49,12 @@ class FusedKernel:
         probe = functools.partial(probe_whole, self.backend)
         self._completes = Completion(Probes(self.name), probe)
 
+    @property
+    def faults(self) -> list[str]:
+        """What failed here and is gone round: outputs are not completed then."""
+        failure = self._completes.probes.failure
+        return [failure] if failure else []
+
     def refuses(self, request: KernelRequest) -> list[str]:
         """Return every reason why ``request`` is not served.
 

@@ -45,6 +45,11 @@ class CudaTensorKernel:
         self._fused = CudaFusedKernel()
         self._completes = Completion(self.probes, probe_tensor_complete)
 
+    @property
+    def faults(self) -> list[str]:
+        """What failed here and is gone round: what it finished or completed, others do then."""
+        return [self.probes.failure] if self.probes.failure else []
+
     def refuses(self, request: KernelRequest) -> list[str]:
         """Return every reason why ``request`` is not served.
 

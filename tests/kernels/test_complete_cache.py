@@ -138,6 +138,16 @@ def test_the_doctor_asks_it_so_too(monkeypatch):
     assert [name for name, _ in device.calls].count("complete") >= 4
 
 
+def test_the_doctor_tells_of_a_program_that_is_wrong(monkeypatch):
+    device = Device(monkeypatch, lambda text: text.replace("sum += weight;", ""))
+    monkeypatch.setattr(sample, "device_kind", lambda: "metal")
+    call = Call(registry().scheme("turboquant"), 4, (64, 64), mask="none")
+    verdict = check_attend(device.kernel, sample.sample_of(call))
+    assert verdict.outcome == "failed"
+    assert verdict.reasons[0].startswith("failed its probe")
+    assert verdict.reasons == tuple(device.kernel.faults)
+
+
 def test_dtypes_are_among_the_constants_of_a_program(monkeypatch):
     """MLX's CUDA backend may know programs by name and constants alone."""
     device = Device(monkeypatch)

@@ -52,6 +52,8 @@ def check_attend(kernel: ScoreKernel, sample: Sample) -> Verdict:
         errors = _errors(kernel, sample)
     except Exception as problem:  # a device's compiler and driver raise what they like
         return Verdict("failed", (f"{type(problem).__name__}: {problem}",))
+    if faults := tuple(getattr(kernel, "faults", ())):  # it went round one
+        return Verdict("failed", faults)
     return _judged(max(errors), getattr(kernel, "tolerance", CLOSE), "of the largest output")
 
 
