@@ -48,13 +48,21 @@ def as_bytes(levels: NDArray[np.float64]) -> Bytes | None:
         levels: at most 16, not all zero. More than 8 must be negative in the lower half and not in
             the upper one, as ascending levels with zero in their middle are.
     """
+    best = closest(levels, 127 - (len(levels) > 8))
+    if best and len(levels) > 8 and not (best.bytes[:8].max() < 0 <= best.bytes[8:].min()):
+        return None
+    return best
+
+
+def closest(levels: NDArray[np.float64], most: int) -> Bytes | None:
+    """Return the bytes with the least squared error, or None if one is off by ``WORST``.
+
+    Args:
+        levels: any number of any shape, not all zero.
+        most: the largest byte, at most 127.
+    """
     largest = np.abs(levels).max()
-    most = 127 - (len(levels) > 8)
     steps = largest / (np.linspace(0.8, 1, STEPS) * most)
     found = [Bytes(np.rint(levels / step).astype(np.int8), float(step)) for step in steps]
     best = min(found, key=lambda one: float(np.square(one.levels - levels).sum()))
-    if np.abs(best.levels - levels).max() > WORST * largest:
-        return None
-    if len(levels) > 8 and not (best.bytes[:8].max() < 0 <= best.bytes[8:].min()):
-        return None
-    return best
+    return best if np.abs(best.levels - levels).max() <= WORST * largest else None

@@ -39,23 +39,26 @@ OUTPUTS = {True: ("parts", "out"), False: ("parts", "o", "m_out", "l_out")}
 def constants(
     key: Side, value: Side, rotations: tuple[Any, Any], scale: float, softcap: float | None
 ) -> mx.array:
-    """Return all that the kernel has to know of the codecs and the call, uint32 ``[16 + 2 D]``.
+    """Return all that the kernel has to know of the codecs and the call.
+
+    It is uint32 ``[16 + 2 D]``, longer by the points of codes that stand for two values.
 
     Args:
         key, value: that ``readable`` takes.
         rotations: of keys and of values, each one Hadamard transform.
         scale, softcap: of the call.
     """
-    tables, numbers = [], []
+    tables, numbers, points = [], [], []
     for side in (key, value):
         found = tables_of(side)
         assert found is not None
         tables.append(found.words)
         numbers.append(found.step)
+        points.append(found.points)
     numbers[0] *= scale
     signs = [np.asarray(signs_of(rotation)) for rotation in rotations]
     floats = np.concatenate([[*numbers, softcap or 0], *signs, [scale]]).astype(np.float32)
-    return mx.array(np.concatenate([*tables, floats.view(np.uint32)]))
+    return mx.array(np.concatenate([*tables, floats.view(np.uint32), *points]))
 
 
 @functools.lru_cache(maxsize=256)
@@ -157,7 +160,7 @@ def program(
     variant = Variant(
         sides[0].dim, sides[0].bits, sides[1].bits, sides[0].states, sides[1].states, gqa, q_len,
         shared, WARPS, kind, padded, capped, finish is not None, dtype, finish or mx.float32,
-        mask_dtype, around,
+        mask_dtype, around, (sides[0].span, sides[1].span),
     )  # fmt: skip
     units = row_tiles * heads
     parts = max(1, min(chunks, BLOCKS[1 if shared <= 4 else 2] // units, MOST_SPLITS))

@@ -20,15 +20,19 @@ from tqmetal.probe import ATTENDED, Probes, probe_attend, probe_complete, probe_
 from tqmetal.sides import Side, unserved
 
 DIMS = (64, 128)
-WIDTHS = (2, 3, 4)
-KINDS = ("lut", "trellis")
+WIDTHS: dict[str, tuple[float, ...]] = {
+    "lut": (2, 3, 4),
+    "trellis": (1.5, 2, 2.5, 3, 3.5, 4),
+    "pair": (1.5, 2, 2.5, 3, 3.5, 4),
+}
+"""Bits a value, of each decode kind."""
 
 CLOSE = 0.05
 """Of the largest value: queries, levels and weights are bytes, 1 to 2 % of an output."""
 
 
 class CudaTensorKernel:
-    """Up to 16 queries a row attend to codes of 2 to 4 bits by products of bytes.
+    """Up to 16 queries a row attend to codes of 1.5 to 4 bits by products of bytes.
 
     The products of a query with keys, and of weights with values, are exact sums of integers; what
     is rounded to bytes adds 1 to 2 % to an output, against the 10 % of storing 4 bits. What it
@@ -166,12 +170,16 @@ def probe_tensor_complete(beside: Beside, request: KernelRequest) -> None:
 
 def _unfit(name: str, side: SideSpec) -> list[str]:
     reasons = []
-    if side.decode_kind not in KINDS:
-        reasons.append(f"{name} decode by {side.decode_kind}, it decodes by {' and '.join(KINDS)}")
+    widths = WIDTHS.get(side.decode_kind)
+    if widths is None:
+        *kinds, last = WIDTHS
+        listed = f"{', '.join(kinds)} and {last}"
+        reasons.append(f"{name} decode by {side.decode_kind}, it decodes by {listed}")
+    elif side.bits not in widths:
+        listed = ", ".join(f"{width:g}" for width in widths)
+        reasons.append(f"{name} have {side.bits:g} bits, of {side.decode_kind} it takes {listed}")
     if side.dim not in DIMS:
         reasons.append(f"{name} have dim {side.dim}, it takes {' and '.join(map(str, DIMS))}")
-    if side.bits not in WIDTHS:
-        reasons.append(f"{name} have {side.bits:g} bits, it takes {WIDTHS[0]} to {WIDTHS[-1]}")
     return reasons
 
 

@@ -5,29 +5,41 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from numpy.typing import NDArray
 
-from tqmetal.levels import as_bytes
+from tqmetal.levels import as_bytes, closest
 from tqmetal.side import Side
 from tqmetal.trellis_levels import as_point_bytes
 
 WORDS = 6
 """Of a side: three tables of eight bytes."""
 
+MOST_POINTS = 256
+"""Of two values, in a table in shared memory."""
+
 
 @frozen(eq=False)
 class Tables:
-    """Tables of a side, uint32 ``[WORDS]``, and the unit of their bytes."""
+    """Tables of a side.
+
+    Args:
+        words: uint32 ``[WORDS]``; zeros where codes stand for two values.
+        step: the unit of all bytes.
+        points: of such codes, two of them a word, each two bytes; else none.
+    """
 
     words: NDArray[np.uint32]
     step: float
+    points: NDArray[np.uint32] = field(factory=lambda: np.zeros(0, np.uint32))
 
 
 @functools.lru_cache(maxsize=256)
 def tables_of(side: Side) -> Tables | None:
     """Return the tables of ``side``, or None where bytes do not hold its levels."""
     levels = np.asarray(side.levels, np.float64)
+    if side.span == 2:
+        return _points(levels)
     if side.states:
         # [a, upper, b]: tqplugins.trellis.layout.by_window
         points = levels.reshape(2, -1, 2).transpose(1, 0, 2)
@@ -39,3 +51,11 @@ def tables_of(side: Side) -> Tables | None:
     words = np.zeros(WORDS, np.uint32)
     words[:4] = found.table.view(np.uint32)
     return Tables(words, found.step)
+
+
+def _points(values: NDArray[np.float64]) -> Tables | None:
+    """Return points as bytes, in the order in which ``src/tensor_pairs.h`` numbers them: theirs."""
+    found = closest(values, 127) if len(values) <= 2 * MOST_POINTS else None
+    if found is None:
+        return None
+    return Tables(np.zeros(WORDS, np.uint32), found.step, found.bytes.view(np.uint32))

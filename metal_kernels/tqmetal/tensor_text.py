@@ -19,7 +19,7 @@ from tqmetal.around import Beside
 from tqmetal.decode import CAUSAL, NO_MASK
 from tqmetal.kernels import read
 
-HEADERS = ("tensor_ptx.h", "tensor.h", "tensor_rows.h", "tensor_trellis.h")
+HEADERS = ("tensor_ptx.h", "tensor.h", "tensor_rows.h", "tensor_trellis.h", "tensor_pairs.h")
 BODY = ("tensor.cu", "tensor_loop.cu", "tensor_merge.cu")
 """Parts of one function, in order."""
 
@@ -58,6 +58,7 @@ class Variant:
     out_dtype: mx.Dtype
     mask_dtype: mx.Dtype
     around: Beside | None = None
+    spans: tuple[int, int] = (1, 1)
 
     @property
     def masks_read(self) -> tuple[bool, bool, bool]:
@@ -73,8 +74,10 @@ class Variant:
     @property
     def name(self) -> str:
         """Return a name that no other program has: MLX keeps what it compiled by name."""
-        told = astuple(self, filter=filters.exclude(fields(Variant).around))
+        listed = fields(Variant)
+        told = astuple(self, filter=filters.exclude(listed.around, listed.spans))
         words = [str(field).rpartition(".")[2] for field in told]
+        words += [f"spans_{self.spans[0]}_{self.spans[1]}"] if 2 in self.spans else []
         words += [self.around.name] if self.around else []
         return f"tq_tensor_{'_'.join(words)}_{_digest()}"
 
@@ -89,6 +92,9 @@ class Variant:
         lines = [f"constexpr int {name} = {number};" for name, number in numbers.items()]
         switches = {"MASK": self.mask, "PADDED": self.padded, "FINISHED": self.finished}
         lines += [f"#define {name} {int(value)}" for name, value in switches.items()]
+        if 2 in self.spans:
+            spans = zip(("KSPAN", "VSPAN"), self.spans, strict=True)
+            lines += ["#define PAIRS 1", *(f"constexpr int {name} = {n};" for name, n in spans)]
         lines += [self.around.constants] if self.around else []
         return "\n".join(lines)
 

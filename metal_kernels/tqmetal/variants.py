@@ -194,6 +194,17 @@ def of_bytes() -> Iterator[Variant]:
     trellis = Stored(4, 128, kind="trellis")
     yield Variant(trellis, Stored(3, 128, kind="trellis"), mask="causal", gqa=2, q_len=4)
     yield Variant(four, trellis, gqa=4, tokens=5000, parts=None)
+    for dim in (64, 128):
+        for width, states in itertools.product((1.5, 2.5, 3.5), (4, 8)):
+            half = Stored(width, dim, kind="trellis", states=states)
+            yield Variant(half, half, "float16", gqa=4)
+        for width in PAIR_WIDTHS[1:]:
+            pair = Stored(width, dim, kind="pair")
+            yield Variant(pair, pair, "float16", gqa=8)
+    keys, values = (Stored(width, 128, kind="trellis") for width in (3.5, 2.5))
+    yield Variant(keys, values, "bfloat16", gqa=4, tokens=5000, parts=None)
+    yield Variant(keys, Stored(3, 128), mask="causal", gqa=2, q_len=4)
+    yield Variant(Stored(4, 128), Stored(3.5, 128, kind="pair"), mask="bool", gqa=8, padded=True)
 
 
 def everything() -> Iterator[Variant]:

@@ -109,11 +109,13 @@ CPU_FN int atomicAdd(int* at, int by) {
   return before;
 }
 
-// Shared memory: `__shared__ T name[n];` becomes `auto& name = cpu_shared<T[n]>("name", alignment);`. The first
-// variable is where its addresses of 32 bits begin.
+// Shared memory: `__shared__ T name[n];` becomes `auto& name = cpu_shared<T[n]>("name", alignment);`. Its addresses
+// of 32 bits begin where the runtime's memory does, a CPU_BEFORE before the first variable, so that they are
+// multiples of what was asked for.
+enum { CPU_BEFORE = 64 };
 static char* cpu_shared_start;
-CPU_UNWATCHED void cpu_found_shared(void* at) {
-  if (!cpu_shared_start) cpu_shared_start = static_cast<char*>(at);
+CPU_UNWATCHED void cpu_found_shared(void* at, unsigned align) {
+  if (!cpu_shared_start) cpu_shared_start = static_cast<char*>(at) - (CPU_BEFORE + align - 1) / align * align;
 }
 CPU_UNWATCHED char* cpu_shared_at(unsigned offset) { return cpu_shared_start + offset; }
 CPU_UNWATCHED unsigned long long cpu_shared_offset(const void* at) {
@@ -122,7 +124,7 @@ CPU_UNWATCHED unsigned long long cpu_shared_offset(const void* at) {
 template <typename T>
 CPU_FN T& cpu_shared(const char* name, unsigned align) {
   void* at = __msl_threadgroup(name, sizeof(T), align);
-  cpu_found_shared(at);
+  cpu_found_shared(at, align < 16 ? 16 : align);
   return *static_cast<T*>(at);
 }
 CPU_FN unsigned long long __cvta_generic_to_shared(const void* at) { return cpu_shared_offset(at); }

@@ -22,6 +22,11 @@ TQC_FN unsigned tqc_logic(unsigned a, unsigned b, unsigned c) {
   return r;
 }
 
+TQC_FN unsigned tqc_look_up(unsigned address) {
+  return *reinterpret_cast<const unsigned short*>(cpu_shared_at(address));
+}
+TQC_FN unsigned tqc_multiply(unsigned a, unsigned b, unsigned c) { return a * b + c; }
+
 // mma.m16n8k32 on bytes. Of lane 4 g + j, byte i of register r: A has row g + 8 (r % 2), column
 // 4 j + i + 16 (r / 2); B has row 4 j + i + 16 r, column g; number i of C and D is row g + 8 (i / 2),
 // column 2 j + i % 2.
@@ -118,6 +123,8 @@ TQC_FN void tqc_wait() {
     char* to = cpu_shared_at(copy.to);
     if (copy.words == 4) {
       *reinterpret_cast<cpu_words<4>*>(to) = *reinterpret_cast<const cpu_words<4>*>(copy.from);
+    } else if (copy.words == 1) {
+      *reinterpret_cast<unsigned*>(to) = *copy.from;
     } else {
       *reinterpret_cast<cpu_words<2>*>(to) = *reinterpret_cast<const cpu_words<2>*>(copy.from);
     }

@@ -16,7 +16,8 @@ from tqcore.select import KernelRequest, SideSpec
 from tqcore.spec import CodecSpec
 from tqmetal import kernels, tensor
 from tqmetal.around import Beside
-from tqmetal.levels import as_bytes
+from tqmetal.checks import Stored, readable
+from tqmetal.levels import as_bytes, closest
 from tqmetal.samples import sample_codec
 from tqmetal.tensor_kernel import CudaTensorKernel
 from tqmetal.tensor_tables import WORDS, tables_of
@@ -98,6 +99,42 @@ def test_points_of_a_trellis_that_tables_do_not_hold():
     assert as_point_bytes(three + 0.1 * three.max()) is not None
 
 
+@pytest.mark.parametrize("kind", ["trellis", "pair"])
+@pytest.mark.parametrize("bits", [1.5, 2.5, 3.5])
+def test_bytes_stand_for_points_of_two_values(bits, kind):
+    codec = Stored(bits, 128, kind=kind).codec(0)
+    points = np.asarray(codec.codebook.points, np.float64)
+    found = closest(points, 127)
+    assert np.abs(found.levels - points).max() < 0.005 * np.abs(points).max()
+
+
+def test_points_of_a_side_are_two_bytes_each_in_the_order_they_are_given_in():
+    side = readable(Stored(2.5, 64, kind="trellis").codec(0))
+    found = tables_of(side)
+    assert not found.words.any()
+    assert found.points.shape == (32,)
+    came = found.step * found.points.view(np.int8)
+    np.testing.assert_allclose(came, side.levels, atol=0.005 * np.abs(side.levels).max())
+    assert tables_of(readable(Stored(3, 64).codec(0))).points.size == 0
+
+
+def test_points_that_a_table_does_not_hold():
+    # 512 of them, of a code of 8 bits
+    side = readable(Stored(3.5, 64, kind="trellis").codec(0))
+    assert tables_of(evolve(side, levels=mx.concatenate([side.levels] * 2))) is None
+    assert closest(np.array([1.0, 0.03]), 10) is None
+
+
+def test_constants_hold_the_points_of_both_sides():
+    codecs = Stored(3.5, 64, kind="trellis").codec(0), Stored(2.5, 64, kind="pair").codec(1)
+    sides = tuple(map(readable, codecs))
+    rotations = tuple(codec.rotation for codec in codecs)
+    words = np.asarray(tensor.constants(*sides, rotations, 0.1, None))
+    points = [tables_of(side).points for side in sides]
+    assert [len(each) for each in points] == [128, 16]
+    np.testing.assert_array_equal(words[16 + 2 * 64 :], np.concatenate(points))
+
+
 def test_tables_of_a_side():
     spec = SideSpec(64, 3, "u32le/1", "trellis")
     assert tables_of(sample_codec(spec)[1]).words.shape == (WORDS,)
@@ -115,15 +152,19 @@ def side(dim=128, bits=4, layout="u32le/1", kind="lut"):
     [
         (KernelRequest("cpu", "float16", side(), side()), "runs on cuda, this is cpu"),
         (KernelRequest("cuda", "float16", side(96), side(96)), "keys have dim 96, it takes 64 and"),
-        (KernelRequest("cuda", "float16", side(bits=5), side()), "keys have 5 bits"),
-        (KernelRequest("cuda", "float16", side(bits=3.5), side()), "keys have 3.5 bits"),
         (
-            KernelRequest("cuda", "float16", side(), side(bits=2.5, kind="trellis")),
-            "values have 2.5",
+            KernelRequest("cuda", "float16", side(bits=5), side()),
+            "keys have 5 bits, of lut it takes 2, 3, 4",
         ),
+        (KernelRequest("cuda", "float16", side(bits=3.5), side()), "keys have 3.5 bits, of lut"),
         (
-            KernelRequest("cuda", "float16", side(kind="pair"), side()),
-            "decode by pair, it decodes by",
+            KernelRequest("cuda", "float16", side(), side(bits=1, kind="trellis")),
+            "values have 1 bits, of trellis it takes 1.5, 2, 2.5, 3, 3.5, 4",
+        ),
+        (KernelRequest("cuda", "float16", side(), side(bits=1, kind="pair")), "1 bits, of pair"),
+        (
+            KernelRequest("cuda", "float16", side(kind="lut+sign"), side()),
+            "decode by lut+sign, it decodes by lut, trellis and pair",
         ),
         (KernelRequest("cuda", "float16", side(), side(64)), "keys of 128 and values of 64"),
         (KernelRequest("cuda", "float16", side(), side(), q_len=17), "17 queries a row"),
@@ -163,6 +204,8 @@ def test_programs_have_names_of_their_own():
         variant(q_dtype=mx.bfloat16),
         variant(mask=1),
         variant(padded=True),
+        variant(spans=(2, 1)),
+        variant(spans=(1, 2)),
     ]
     others += [variant(around=beside()), variant(around=beside(4)), variant(around=beside(0))]
     assert len({each.name for each in others}) == len(others)
@@ -183,6 +226,19 @@ def test_what_has_nothing_around_it_reads_and_says_nothing_of_it():
     for word in ("AROUND", "SINKS", "around", "gain", "mean", "sink"):
         assert word not in plain
     assert variant().inputs == variant(around=beside()).inputs[: len(variant().inputs)]
+
+
+def test_a_program_without_codes_of_two_values_says_nothing_of_them():
+    assert "PAIRS" not in kernel_text(variant())[2]
+    assert "SPAN" not in kernel_text(variant())[2]
+
+
+def halves(key, value, key_states=4, value_states=4, **changes):
+    """Return changes to two sides of two values a code, of ``key`` and ``value`` bits each code."""
+    return {
+        "key_bits": key, "value_bits": value, "key_states": key_states,
+        "value_states": value_states, "spans": (2, 2), **changes,
+    }  # fmt: skip
 
 
 def test_instructions_of_the_machine_are_in_one_file():
@@ -213,6 +269,20 @@ def test_instructions_of_the_machine_are_in_one_file():
         {"around": beside(4), "gqa": 8, "rows": 8, "mask": 1, "padded": True},
         {"around": beside(), "key_states": 4, "value_states": 4},
         {"around": beside(), "key_states": 4, "value_states": 4, "gqa": 1, "rows": 1},
+        halves(7, 5),
+        halves(5, 3),
+        halves(3, 7, 8, 8, mask=1, capped=True, finished=False),
+        halves(7, 5, 8, 4, gqa=8, rows=8, mask=2, padded=True),
+        halves(5, 7, 4, 8, gqa=1, rows=1),
+        halves(7, 5, around=beside()),
+        halves(7, 5, around=beside(4), gqa=8, rows=8, mask=1, padded=True),
+        halves(3, 4, 0, 0),
+        halves(5, 6, 0, 0, mask=2, padded=True),
+        halves(7, 8, 0, 0),
+        halves(8, 7, 0, 0, gqa=8, rows=8),
+        halves(5, 4, 4, 0, spans=(2, 1)),
+        halves(4, 5, 8, 4, spans=(1, 2), capped=True),
+        halves(7, 3, 0, 8, spans=(2, 1), mask=1),
     ],
 )
 @pytest.mark.parametrize("dim", [64, 128])

@@ -17,7 +17,8 @@ from tqmetal.tensor_kernel import CLOSE, CudaTensorKernel
 
 AXES = {
     "dim": (64, 128),
-    "bits": ((4, 4), (3, 2), (2, 3)),
+    "kind": ("lut", "trellis"),
+    "bits": ((4, 4), (3, 2), (2, 3), (3.5, 2.5)),
     "rows": ((1, 1), (4, 1), (8, 1), (4, 3), (1, 3), (8, 3)),
     "sinks": (0, 2, 4, 8),
     "gain": (False, True),
@@ -46,7 +47,11 @@ def forgotten():
 def asked_of(case):
     """Return the variant, and how many sinks and which dtypes are around it."""
     (gqa, q_len), (tokens, parts) = case["rows"], case["tokens"]
-    stored = [Stored(bits, case["dim"]) for bits in case["bits"]]
+    # Look-up codes of half widths are in two runs: the half widths of this kernel are a trellis's.
+    stored = [
+        Stored(bits, case["dim"], kind="trellis" if bits % 1 else case["kind"])
+        for bits in case["bits"]
+    ]
     variant = Variant(
         *stored, case["dtype"], case["mask"], case["padded"], case["capped"], gqa, q_len, tokens,
         parts,
@@ -72,7 +77,7 @@ def test_attention_is_that_of_the_formula(case):
 
 
 USUAL = {
-    "dim": 128, "bits": (4, 4), "rows": (4, 1), "sinks": 2, "gain": True, "means": "both",
+    "dim": 128, "kind": "lut", "bits": (4, 4), "rows": (4, 1), "sinks": 2, "gain": True, "means": "both",
     "mask": "none", "padded": False, "capped": False, "dtype": "float16", "sink_dtype": "float16",
     "tokens": (300, 3),
 }  # fmt: skip

@@ -20,17 +20,19 @@ from tqmetal.probe import ATTENDED, probe_attend, probe_finished
 from tqmetal.samples import sample_rows
 from tqmetal.tensor_kernel import CLOSE
 
+ROWS = ((1, 1), (4, 1), (8, 1), (2, 3), (1, 16))
+TOKENS = ((1, None), (31, 1), (32, 2), (33, None), (300, 3))
 AXES = {
     "dim": (64, 128),
     "key": (2, 3, 4),
     "value": (2, 3, 4),
-    "rows": ((1, 1), (4, 1), (8, 1), (2, 3), (1, 16)),
+    "rows": ROWS,
     "mask": ("none", "causal", "bool", "added"),
     "padded": (False, True),
     "capped": (False, True),
     "finished": (False, True),
     "dtype": ("float16", "bfloat16", "float32"),
-    "tokens": ((1, None), (31, 1), (32, 2), (33, None), (300, 3)),
+    "tokens": TOKENS,
 }
 
 
@@ -117,9 +119,40 @@ def test_a_trellis_on_one_side_only(states):
         assert error(Variant(*sides, gqa=2, tokens=40, mask="causal", q_len=2)) < CLOSE
 
 
-@pytest.mark.parametrize("bits", [2, 3, 4])
-def test_the_probe_of_a_trellis_passes(bits):
-    side = SideSpec(128, bits, "u32le/1", "trellis")
+PAIRS = [*itertools.product((1.5, 2.5, 3.5), ("trellis",), (4, 8))]
+PAIRS += [*itertools.product((1.5, 2, 2.5, 3, 3.5, 4), ("pair",), (4,))]
+OTHERS = [(3, "lut", 4), (4, "lut", 4), (4, "trellis", 8), (2.5, "trellis", 4), (3.5, "pair", 4)]
+PAIR_AXES = {
+    "dim": (64, 128),
+    "pair": PAIRS,
+    "other": OTHERS,
+    "swapped": (False, True),
+    "rows": ROWS,
+    "mask": ("none", "causal", "bool", "added"),
+    "tokens": TOKENS,
+}
+
+
+@pytest.mark.parametrize("case", pairwise(PAIR_AXES), ids=named)
+def test_codes_of_two_values_with_anything_on_the_other_side(case):
+    (gqa, q_len), (tokens, parts) = case["rows"], case["tokens"]
+    sides = [
+        Stored(bits, case["dim"], kind=kind, states=states)
+        for bits, kind, states in (case["pair"], case["other"])
+    ]
+    key, value = reversed(sides) if case["swapped"] else sides
+    variant = Variant(
+        key, value, "float16", case["mask"], gqa=gqa, q_len=q_len, tokens=tokens, parts=parts
+    )
+    assert error(variant, finished=not case["swapped"]) < CLOSE
+
+
+PROBED = [("trellis", 2), ("trellis", 2.5), ("trellis", 3), ("trellis", 4), ("pair", 3.5)]
+
+
+@pytest.mark.parametrize(("kind", "bits"), PROBED)
+def test_the_probe_of_points_that_are_not_trained_passes(kind, bits):
+    side = SideSpec(128, bits, "u32le/1", kind)
     request = KernelRequest("cuda", "float32", side, side, gqa=4)
     probe_finished(tensor.attend_finished, request, CLOSE, 40)
 
@@ -156,7 +189,13 @@ ROUNDED = 0.01
 """Of the largest coordinate: half a byte's unit, and as much of the query's or the weight's."""
 
 
-@pytest.mark.parametrize("stored", LOOKED_UP + TRELLISES, ids=str)
+OF_TWO = [
+    Stored(bits, dim, kind=kind, states=states)
+    for (bits, kind, states), dim in itertools.product(PAIRS, (64, 128))
+]
+
+
+@pytest.mark.parametrize("stored", LOOKED_UP + TRELLISES + OF_TWO, ids=str)
 def test_every_coordinate_is_right(stored, monkeypatch):
     assert max(coordinates(stored, monkeypatch)) < ROUNDED
 
@@ -177,6 +216,40 @@ def test_a_wrong_label_is_a_wrong_coordinate(fault, monkeypatch):
     bits, old, new = fault
     with edited(monkeypatch, old, new):
         assert max(coordinates(Stored(bits, 64, kind="trellis"), monkeypatch)) > ROUNDED
+
+
+def halves(bits, dim, states=4, kind="trellis"):
+    return Stored(bits, dim, kind=kind, states=states)
+
+
+NUMBERS = {
+    "keys begin with another lane's bit": (halves(2.5, 128), "lane % 4, lane + 3)", "lane % 4, lane + 2)"),
+    "values begin with another lane's bit": (halves(3.5, 64), "lane / 4, lane + 28)", "lane / 4, lane + 24)"),
+    "a of another code": (halves(2.5, 128), "own[k], 2 * BITS)", "own[k], BITS)"),
+    "a of even codes in both streams": (halves(1.5, 64), "tqc_tops<BITS>(k, 1)", "tqc_tops<BITS>(k, 0)"),
+    "a of 8 states": (halves(3.5, 128, 8), "own[k], 3 * BITS)", "own[k], 2 * BITS)"),
+    "b of 8 states before the lane's own": (halves(2.5, 64, 8), "earlier << BITS;", "earlier;"),
+    "number from a wrong bit on": (halves(3.5, 128), "t * BITS - OF_ODD - 1;", "t * BITS - OF_ODD - 1 + (t == 15);"),
+    "number without its uppermost bit": (halves(3.5, 64), "(1u << INDEX) - 1", "(1u << (INDEX - 1)) - 1"),
+    "words of a number": (halves(2.5, 128, kind="pair"), "shift + 1 + INDEX > 32", "shift + 1 + INDEX > 40"),
+    "last word of the last share": (halves(3, 64, kind="pair"), "? words[k] : __funnelshift_r(words[k], words[k + 1],", "? words[k] : __funnelshift_r(words[k], words[k],"),
+    "word after the row": (halves(3.5, 128), "k < WORDS ? k : min(k,", "k < WORDS ? k : max(k,"),
+    "points of two codes the wrong way round": (halves(2.5, 64, kind="pair"), "point(4 * step + 3, *points), 65536u, point(4 * step + 2,", "point(4 * step + 2, *points), 65536u, point(4 * step + 3,"),
+    "points of the keys for the values": (halves(4, 128, kind="pair"), "points[i >= KPOINTS][", "points[0]["),
+    "pieces of copies": (halves(3.5, 64), "WORDS % 2 == 0 ? 2 : 1", "WORDS % 2 == 0 ? 2 : 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", NUMBERS.values(), ids=NUMBERS)
+def test_a_wrong_point_is_a_wrong_coordinate(fault, monkeypatch):
+    stored, old, new = fault
+    try:
+        with edited(monkeypatch, old, new):
+            came = max(coordinates(stored, monkeypatch))
+    except KernelFault as found:
+        kinds = FaultKind.UNINITIALIZED, FaultKind.RACE, FaultKind.MISALIGNED
+        came = dict.fromkeys(kinds, np.inf)[found.kind]
+    assert came > ROUNDED
 
 
 FOUR = Stored(4, 128)
@@ -237,6 +310,7 @@ def planted(monkeypatch, variant, old, new):
 
 WAIT = "  tqc_wait<1>();\n  __syncwarp();\n\n  // "
 EIGHT = evolve(USUAL, gqa=8)
+TWO = evolve(USUAL, value=halves(4, 128, kind="pair"))
 SPLIT = evolve(USUAL, gqa=8, parts=20, tokens=200)
 WRONG = {
     "fragment rows": (USUAL, "b[t][0], a[t][1], b[t][1], q", "a[t][1], b[t][0], b[t][1], q"),
@@ -244,6 +318,7 @@ WRONG = {
     "order of weights": (EIGHT, "1], 0x0040u), 0x5410u", "1], 0x0040u), 0x1054u"),
     "upper half of the codes": (USUAL, "bytes[0][1] = tqc_permute(table[0], table[1], codes >> 16", "bytes[0][1] = tqc_permute(table[0], table[1], codes >> 12"),
     "other table": (USUAL, "codes ^ 0x88888888u", "codes ^ 0x88888880u"),
+    "rows of 16 words": (TWO, "D / 64 * BITS == 16 ?", "D / 64 * BITS == 99 ?"),
     "3-bit words": (SMALL, "x << 2, 0x003f003fu", "x << 2, 0x001f003fu"),
     "no wait for keys": (SMALL, WAIT + "Scores", "  __syncwarp();\n\n  // Scores"),
     "no wait for values": (SMALL, WAIT + "Weights", "  __syncwarp();\n\n  // Weights"),

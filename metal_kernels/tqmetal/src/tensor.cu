@@ -9,6 +9,7 @@
 //                                           times the logits' factor, step of the values' levels, soft-cap,
 //                                           signs over sqrt(D) by which q is rotated as keys are, those
 //                                           that rotate o back; the logits' factor alone
+//                                           PAIRS: then the points of tensor_pairs.h, of keys and of values
 //   arrived       int32   [B * H * tiles]   zeros, and zeros again afterwards
 //   mask, padding, place                    as in decode.metal; only those that are read
 //   AROUND: arrays of tensor_around.cu      what a cache has beside the packed tokens
@@ -17,8 +18,9 @@
 //   otherwise: o float32 [B, Hq, L, D], m_out and l_out float32 [B, Hq, L]
 //
 //   D                                       64 or 128
-//   KBITS, VBITS                            2, 3 or 4
+//   KBITS, VBITS                            of a code: 2, 3 or 4; of two values 3 to 8
 //   KSTATES, VSTATES                        of a trellis, 4 or 8; 0: codes are numbers of levels
+//   PAIRS: KSPAN, VSPAN                     values a code, 1 or 2; one of them is 2
 //   GQA, Q_LEN                              query heads of a KV head; queries a row
 //   ROWS                                    of these GQA * Q_LEN, how many share one unpacking, up to 8
 //   WARPS                                   a block
@@ -30,16 +32,20 @@
 // tensor cores multiply them with queries and weights of 8 bits: the sums are exact integers. The last
 // block of a head to arrive merges its splits, so that there is no second launch.
 
+#ifndef PAIRS
+constexpr int KSPAN = 1;
+constexpr int VSPAN = 1;
+#endif
 constexpr bool PAIRED = ROWS <= 4;       // columns 4 to 7 of a product repeat 0 to 3
 constexpr int GROUPS = PAIRED ? 1 : 2;   // of four rows
 constexpr int HELD = PAIRED ? 2 : 4;     // tokens of 32 whose scores a lane holds, of two rows
 constexpr int TOKENS = 32;               // that a warp takes at a time
 constexpr int STEPS = D / 32;            // a lane's key, eight codes each
 constexpr int PIECES = D / 64;           // a lane's value, eight codes each
-constexpr int KTABLES = tqc_tables(KBITS, KSTATES);
-constexpr int VTABLES = tqc_tables(VBITS, VSTATES);
-constexpr int KWORDS = D / 32 * KBITS;
-constexpr int VWORDS = D / 32 * VBITS;
+constexpr int KTABLES = KSPAN == 2 ? 1 : tqc_tables(KBITS, KSTATES);
+constexpr int VTABLES = VSPAN == 2 ? 1 : tqc_tables(VBITS, VSTATES);
+constexpr int KWORDS = D / 32 * KBITS / KSPAN;
+constexpr int VWORDS = D / 32 * VBITS / VSPAN;
 constexpr int HELPERS = WARPS % ROWS ? 1 : WARPS / ROWS;  // warps a row when splits are merged
 constexpr float LOG2E = 1.4426950408889634f;
 #ifndef SINKS
@@ -59,6 +65,11 @@ __shared__ float scores[WARPS][8];  // largest, times log2(e)
 __shared__ float shares[WARPS][128];
 __shared__ __align__(16) unsigned tables[8][16];
 __shared__ int is_last;
+#ifdef PAIRS
+constexpr int KPOINTS = tqc_point_words(KSPAN, KBITS, KSTATES);
+constexpr int VPOINTS = tqc_point_words(VSPAN, VBITS, VSTATES);
+__shared__ __align__(512) unsigned points[2][128];  // an address is that of the table or an offset
+#endif
 
 const int thread_id = threadIdx.x;
 const int warp = thread_id >> 5;
@@ -160,6 +171,11 @@ for (int r = warp; r < (PAIRED ? 4 : 8); r += WARPS) {
     query_steps[r] = most * (1.0f / 127.0f);
   }
 }
+#ifdef PAIRS
+for (int i = thread_id; i < KPOINTS + VPOINTS; i += 32 * WARPS) {
+  points[i >= KPOINTS][i < KPOINTS ? i : i - KPOINTS] = constants[16 + 2 * D + i];
+}
+#endif
 if (thread_id < 8 * 16) {
   const int i = thread_id % 16;
   tables[thread_id / 16][i] = i < 12 ? constants[i] : TQC_ZERO;
@@ -176,6 +192,14 @@ for (int i = 0; i < 6; i++) {
   key_table[i] = tables[g][i];
   value_table[i] = tables[g][6 + i];
 }
+#ifdef PAIRS
+if (KSPAN == 2) {
+  key_table[0] = (unsigned)__cvta_generic_to_shared(points[0]);
+}
+if (VSPAN == 2) {
+  value_table[0] = (unsigned)__cvta_generic_to_shared(points[1]);
+}
+#endif
 #pragma unroll
 for (int i = 0; i < 4; i++) {
   zeros[i] = tables[g][12 + i];

@@ -35,7 +35,8 @@ auto load_sides = [&](int chunk) {
   }
 };
 load_sides(chunk);
-using Values = tqc_values<D, VBITS, VSTATES>;
+using Keys = tqc_reading<KSPAN>::keys<D, KBITS, KSTATES>;
+using Values = tqc_reading<VSPAN>::values<D, VBITS, VSTATES>;
 const int values_at = tqc_keep(warp * SPACE + TOKENS * KWORDS + Values::first(g, j));  // in space
 const int weights_to = two_rows * 8 + g;
 // As an operand has them: rows g and g + 8 of tokens j, then of tokens j + 4.
@@ -54,8 +55,8 @@ for (; chunk < end_chunk; chunk += WARPS) {
   int c[2][4];
   #pragma unroll
   for (int u = 0; u < 2; u++) {
-    tqc_keys<D, KBITS, KSTATES> x;
-    tqc_keys<D, KBITS, KSTATES> y;
+    Keys x;
+    Keys y;
     const unsigned* row = key_tile + (16 * u + g) * KWORDS;
     x.read(row, lane);
     y.read(row + 8 * KWORDS, lane);

@@ -20,6 +20,20 @@ TQC_FN unsigned tqc_logic(unsigned a, unsigned b, unsigned c) {
   return r;
 }
 
+// Two bytes at an address of shared memory.
+TQC_FN unsigned tqc_look_up(unsigned address) {
+  unsigned short r;
+  asm("ld.shared.u16 %0, [%1];" : "=h"(r) : "r"(address));
+  return r;
+}
+
+// a b + c: multipliers are idle where logic is not.
+TQC_FN unsigned tqc_multiply(unsigned a, unsigned b, unsigned c) {
+  unsigned r;
+  asm("mad.lo.u32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  return r;
+}
+
 // A product of 16 x 32 bytes with 32 x 8, plus c: levels of 16 tokens times queries.
 TQC_FN void tqc_score(int* d, unsigned a0, unsigned a1, unsigned a2, unsigned a3, const unsigned* b, const int* c) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
@@ -67,13 +81,13 @@ TQC_FN float tqc_inverse(float x) {
   return r;
 }
 
-// Copies SIZE bytes, 8 or 16, to an address of shared memory without waiting.
+// Copies SIZE bytes, 4, 8 or 16, to an address of shared memory without waiting.
 template <int SIZE>
 TQC_FN void tqc_copy(unsigned to, const unsigned* from) {
   if (SIZE == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
   } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(SIZE));
   }
 }
 TQC_FN void tqc_commit() {

@@ -14,7 +14,7 @@ TQC_FN unsigned tqc_spread(unsigned x) {
 // 2, 3, 6, 7, .. change places, so that lanes that read four rows at once meet in few banks.
 template <int COUNT, int WORDS, bool MIXED>
 struct tqc_rows {
-  static constexpr int PIECE = WORDS % 4 == 0 ? 4 : 2;  // words
+  static constexpr int PIECE = WORDS % 4 == 0 ? 4 : WORDS % 2 == 0 ? 2 : 1;  // words
   static constexpr int STEPS = COUNT * WORDS / PIECE / 32;
 
   TQC_FN static unsigned place(int lane) {
