@@ -128,6 +128,7 @@ CPU_FN T& cpu_shared(const char* name, unsigned align) {
   return *static_cast<T*>(at);
 }
 CPU_FN unsigned long long __cvta_generic_to_shared(const void* at) { return cpu_shared_offset(at); }
+CPU_FN const void* __cvta_shared_to_generic(unsigned long long offset) { return cpu_shared_at(offset); }
 
 // What a thread knows of itself between its yields: its stack is one of a row of them, of equal size.
 enum { CPU_STACK = 65536 };

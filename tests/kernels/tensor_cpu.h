@@ -22,9 +22,6 @@ TQC_FN unsigned tqc_logic(unsigned a, unsigned b, unsigned c) {
   return r;
 }
 
-TQC_FN unsigned tqc_look_up(unsigned address) {
-  return *reinterpret_cast<const unsigned short*>(cpu_shared_at(address));
-}
 TQC_FN unsigned tqc_multiply(unsigned a, unsigned b, unsigned c) { return a * b + c; }
 
 // mma.m16n8k32 on bytes. Of lane 4 g + j, byte i of register r: A has row g + 8 (r % 2), column

@@ -113,12 +113,13 @@ def test_a_step_is_one_launch_and_nothing_else(monkeypatch, options, gqa, q_len,
     check(monkeypatch, cache, q, None if q_len == 1 else "causal")
 
 
-@pytest.mark.parametrize("bits", [3.0, 4.0])
-def test_so_is_one_of_the_recommended_scheme(monkeypatch, bits):
-    cache = QuantizedKVCache("trellis", key_bits=bits, value_bits=bits, layer=3, n_layers=8)
-    filled(cache, 150, 128, 4, mx.float16)
+@pytest.mark.parametrize("bits", [(3.0, 3.0), (4.0, 4.0), (3.5, 2.5), (2.5, 1.5)])
+@pytest.mark.parametrize("dim", [64, 128])
+def test_so_is_one_of_the_recommended_scheme(monkeypatch, dim, bits):
+    cache = QuantizedKVCache("trellis", key_bits=bits[0], value_bits=bits[1], layer=3, n_layers=8)
+    filled(cache, 150, dim, 4, mx.float16)
     assert cache.sinks.count == 2
-    check(monkeypatch, cache, vectors(30, 4 * HEADS, 1, 128, mx.float16))
+    check(monkeypatch, cache, vectors(30, 4 * HEADS, 1, dim, mx.float16))
 
 
 @pytest.mark.parametrize("masked", [False, True])

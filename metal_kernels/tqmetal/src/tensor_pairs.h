@@ -116,7 +116,8 @@ struct tqc_pairs {
     const unsigned x = shift + 1 + INDEX > 32 ? __funnelshift_r(stream[word], stream[min(word + 1, COUNT)], shift)
                                               : stream[word] >> shift;
     constexpr unsigned mask = ((1u << INDEX) - 1) << 1;
-    return tqc_look_up(tqc_logic<0xea>(x, mask, points));  // x & mask | points
+    const unsigned address = tqc_logic<0xea>(x, mask, points);  // x & mask | points
+    return *static_cast<const unsigned short*>(__cvta_shared_to_generic(address));
   }
 
   // Four codes, from number 4 `step` on, as eight bytes.

@@ -20,13 +20,6 @@ TQC_FN unsigned tqc_logic(unsigned a, unsigned b, unsigned c) {
   return r;
 }
 
-// Two bytes at an address of shared memory.
-TQC_FN unsigned tqc_look_up(unsigned address) {
-  unsigned short r;
-  asm("ld.shared.u16 %0, [%1];" : "=h"(r) : "r"(address));
-  return r;
-}
-
 // a b + c: multipliers are idle where logic is not.
 TQC_FN unsigned tqc_multiply(unsigned a, unsigned b, unsigned c) {
   unsigned r;
