@@ -68,7 +68,7 @@ __shared__ int is_last;
 #ifdef PAIRS
 constexpr int KPOINTS = tqc_point_words(KSPAN, KBITS, KSTATES);
 constexpr int VPOINTS = tqc_point_words(VSPAN, VBITS, VSTATES);
-__shared__ __align__(512) unsigned points[2][128];  // an address is that of the table or an offset
+__shared__ __align__(512) unsigned points[2][TQC_POINTS / 4];  // an address is theirs or an offset
 #endif
 
 const int thread_id = threadIdx.x;
@@ -194,10 +194,10 @@ for (int i = 0; i < 6; i++) {
 }
 #ifdef PAIRS
 if (KSPAN == 2) {
-  key_table[0] = (unsigned)__cvta_generic_to_shared(points[0]);
+  key_table[0] = (unsigned)__cvta_generic_to_shared(points);
 }
 if (VSPAN == 2) {
-  value_table[0] = (unsigned)__cvta_generic_to_shared(points[1]);
+  value_table[0] = (unsigned)__cvta_generic_to_shared(points);
 }
 #endif
 #pragma unroll

@@ -72,7 +72,7 @@ if (is_last) {
   __threadfence();
   // HELPERS warps share a row's splits, or a warp takes several rows.
   constexpr int n = D / 32;
-  constexpr int BATCH = 18;
+  constexpr int BATCH = KSPAN + VSPAN > 2 ? 17 : 18;  // as many as registers hold
   const int helper = warp % HELPERS;
   for (int r = warp / HELPERS; r < ROWS; r += WARPS / HELPERS) {
     const long long slot = unit_index * splits * ROWS + r;

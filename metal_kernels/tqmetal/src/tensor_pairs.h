@@ -60,8 +60,10 @@ struct tqc_shares {
   }
 };
 
-// A lane's share as streams of numbers of entries.
-template <int SHARE, int WORDS, int BITS, int STATES>
+constexpr int TQC_POINTS = 512;  // bytes of a side's table; one address is that of both tables
+
+// A lane's share as streams of numbers of entries, of table 0 or 1.
+template <int SHARE, int WORDS, int BITS, int STATES, int TABLE>
 struct tqc_pairs {
   using Shares = tqc_shares<SHARE, WORDS>;
   static constexpr int COUNT = Shares::COUNT;
@@ -117,7 +119,8 @@ struct tqc_pairs {
                                               : stream[word] >> shift;
     constexpr unsigned mask = ((1u << INDEX) - 1) << 1;
     const unsigned address = tqc_logic<0xea>(x, mask, points);  // x & mask | points
-    return *static_cast<const unsigned short*>(__cvta_shared_to_generic(address));
+    const char* at_entry = static_cast<const char*>(__cvta_shared_to_generic(address));
+    return *reinterpret_cast<const unsigned short*>(at_entry + TABLE * TQC_POINTS);
   }
 
   // Four codes, from number 4 `step` on, as eight bytes.
@@ -130,7 +133,7 @@ struct tqc_pairs {
 // What a lane holds of a token's key, as tqc_keys of tensor_rows.h: a quarter.
 template <int D, int BITS, int STATES>
 struct tqc_pair_keys {
-  using Pairs = tqc_pairs<D / 8 * BITS, D / 64 * BITS, BITS, STATES>;
+  using Pairs = tqc_pairs<D / 8 * BITS, D / 64 * BITS, BITS, STATES, 0>;
   Pairs pairs;
 
   TQC_FN void read(const unsigned* row, int lane) {
@@ -145,7 +148,7 @@ struct tqc_pair_keys {
 // What a lane holds of a token's value, as tqc_values of tensor_rows.h: an eighth.
 template <int D, int BITS, int STATES>
 struct tqc_pair_values {
-  using Pairs = tqc_pairs<D / 16 * BITS, D / 64 * BITS, BITS, STATES>;
+  using Pairs = tqc_pairs<D / 16 * BITS, D / 64 * BITS, BITS, STATES, 1>;
   Pairs pairs;
 
   TQC_FN static int first(int g, int j) {
