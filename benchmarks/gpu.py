@@ -201,18 +201,25 @@ def main() -> None:
     found: dict[str, Any] = {"device": str(mx.device_info()), "mlx": mx.__version__}
     print(found["device"], "mlx", found["mlx"])
 
+    def save() -> None:
+        if args.json:
+            args.json.write_text(json.dumps(found, indent=1, default=str))
+
     if not args.no_checks:
         found["checks"] = verdicts(backend, args.quick)
         print_checks(found["checks"])
+        save()
     cases = ((1, 4096), (1, 65536)) if args.quick else CASES
     found["steps"] = list(steps(cases, tuple(args.schemes)))
     print_steps(found["steps"])
+    save()
     found["encode"] = list(encodings((1, 512, 4096) if args.quick else (1, 512, 4096, 65536)))
     print_table(
         ("scheme", "tokens", "ms"),
         [(name, str(tokens), f"{ms:.2f}") for name, tokens, ms in found["encode"]],
         f"encode, keys and values, {KV_HEADS} heads",
     )
+    save()
     size = 16384 if args.quick else 65536
     found["kernels"] = list(parts_of_a_step(backend, size))
     print_us("kernel", found["kernels"], f"turboquant@4, {size} tokens")
@@ -220,8 +227,7 @@ def main() -> None:
         tuned = sorted(tunings(backend, tokens), key=lambda row: row[1])
         found[f"tuning {tokens}"] = tuned
         print_us("tiling", tuned[:20], f"fused decode, turboquant@4, {tokens} tokens")
-    if args.json:
-        args.json.write_text(json.dumps(found, indent=1, default=str))
+    save()
 
 
 if __name__ == "__main__":
