@@ -1,15 +1,18 @@
 """A step's attention as a model runs it on a GPU, and encoding; `gpu.py` prints them.
 
-A step is a chain of 32 layers on distinct buffers in one evaluation, each layer's output the next
-one's query, the step's output the next step's. Ten steps are evaluated one after the other, as
-decoding does. They are recorded before: what is timed is MLX's evaluation and the GPU. As in a
-model's cache, there is room beyond the tokens, so that views are attended to. Single evaluations
-take longer a layer: after a pause MLX is slow for a hundred kernels, whose ever.
+A step is a chain of 32 layers, with buffers of their own as far as memory goes, in one evaluation:
+each layer's output is the next one's query, the step's output the next step's. Ten steps are
+evaluated one after the other, as decoding does. They are recorded before: what is timed is MLX's
+evaluation and the GPU. As in a model's cache, there is room beyond the tokens, so that views are
+attended to. Single evaluations take longer a layer: after a pause MLX is slow for a hundred
+kernels, whose ever.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -44,6 +47,9 @@ STEPS, REPEATS = 10, 9
 
 SPARE = 128
 """Tokens that a cache has room for."""
+
+ROOM = 8 << 30
+"""Bytes."""
 
 ENCODED = ("turboquant@4", "turboquant@3.5", "trellis@4", "trellis@3.5", "trellis@3", "pair@3.5")
 FEW = 512
@@ -81,18 +87,29 @@ def _few_planes(codecs: tuple[Codec, Codec]) -> tuple[Planes, Planes]:
 def steps(
     cases: tuple[tuple[int, int], ...] = CASES, schemes: tuple[str, ...] = SCHEMES
 ) -> Iterator[dict[str, float]]:
-    """Yield batch, tokens, and microseconds a layer of MLX's attention and of each scheme."""
+    """Yield batch, tokens, and microseconds a layer of MLX's attention and of each scheme.
+
+    Of MLX's attention twice: of arrays as long as the tokens, and of views as mlx-lm's cache has.
+    """
     for batch, tokens in cases:
         lead = (batch, KV_HEADS, tokens)
         queries = mx.random.normal((batch, Q_HEADS, 1, DIM)).astype(mx.float16)
-        contenders = {"fp16": [_dense(lead) for _ in range(LAYERS)]}
-        for text in schemes:
-            contenders[text] = [_quantized(text, lead) for _ in range(LAYERS)]
+        made: dict[str, Callable[[], Attend]] = {"fp16": functools.partial(_dense, lead, 0)}
+        made |= {text: functools.partial(_quantized, text, lead) for text in schemes}
+        made["fp16, views"] = functools.partial(_dense, lead, SPARE)
+        contenders = {name: _layers(make, lead) for name, make in made.items()}
         mx.eval(queries)
         found = {name: 1e6 * seconds for name, seconds in _seconds(contenders, queries).items()}
         yield {"batch": batch, "tokens": tokens, **found}
         del contenders
         mx.clear_cache()
+
+
+def _layers(make: Callable[[], Attend], lead: tuple[int, int, int]) -> list[Attend]:
+    """Return ``LAYERS`` layers, on as many buffers as take up to ``ROOM`` in float16."""
+    count = max(4, min(LAYERS, ROOM // (math.prod(lead) * 4 * DIM)))
+    distinct = [make() for _ in range(count)]
+    return list(itertools.islice(itertools.cycle(distinct), LAYERS))
 
 
 def _seconds(contenders: dict[str, list[Attend]], queries: mx.array) -> dict[str, float]:
@@ -115,9 +132,9 @@ def _seconds(contenders: dict[str, list[Attend]], queries: mx.array) -> dict[str
     return {name: statistics.median(times) for name, times in taken.items()}
 
 
-def _dense(lead: tuple[int, int, int]) -> Attend:
+def _dense(lead: tuple[int, int, int], spare: int) -> Attend:
     batch, heads, tokens = lead
-    room = (batch, heads, tokens + SPARE, DIM)
+    room = (batch, heads, tokens + spare, DIM)
     k, v = (mx.random.normal(room).astype(mx.float16) for _ in "kv")
     mx.eval(k, v)
     return lambda q: mx.fast.scaled_dot_product_attention(
