@@ -46,8 +46,8 @@ CASES = (
 STEPS, REPEATS = 10, 9
 
 SPARE = 256
-"""Tokens that a cache has room for: a step of the hosts' caches, by which MLX's CUDA attention knows
-views of one. It copies others."""
+"""Tokens that a cache has room for: a step of the hosts' caches. By that MLX's attention on CUDA
+knows views of one; it copies others."""
 
 ROOM = 8 << 30
 """Bytes."""
