@@ -137,6 +137,16 @@ def test_a_kernel_that_rounds_says_how_much(known):
     assert check_attend(off, sample_of(call)).outcome == "right"
 
 
+def test_what_a_kernel_says_it_went_round_is_a_failure(known):
+    sample = sample_of(calls([known.scheme("turboquant")])[0])
+    kernel = PortableKernel()
+    kernel.faults = ["failed its probe: no such instruction"]
+    verdict = check_attend(kernel, sample)
+    assert (verdict.outcome, verdict.reasons) == ("failed", tuple(kernel.faults))
+    kernel.faults = None  # not a list: a stranger's mistake stops nobody else
+    assert check_attend(kernel, sample).outcome == "failed"
+
+
 def test_calls_are_of_every_kind():
     asked = calls([info for info, _ in Registry().schemes()])
     assert {call.bits for call in asked} >= set(range(1, 9))

@@ -50,9 +50,10 @@ def check_attend(kernel: ScoreKernel, sample: Sample) -> Verdict:
         return _refusal(reasons)
     try:
         errors = _errors(kernel, sample)
+        faults = tuple(getattr(kernel, "faults", ()))
     except Exception as problem:  # a device's compiler and driver raise what they like
         return Verdict("failed", (f"{type(problem).__name__}: {problem}",))
-    if faults := tuple(getattr(kernel, "faults", ())):  # it went round one
+    if faults:  # it went round them
         return Verdict("failed", faults)
     return _judged(max(errors), getattr(kernel, "tolerance", CLOSE), "of the largest output")
 
