@@ -5,6 +5,7 @@ import pytest
 
 from tests.cache.helpers import SCHEMES, kv
 from tqcore.cache import QuantizedKVCache
+from tqcore.cache.storage import PlaneStore
 from tqcore.errors import StateError
 
 
@@ -22,6 +23,16 @@ def test_field_case_32_restored_caches_go_on_bit_for_bit(scheme, start):
     assert mx.array_equal(*outs)
     assert twin.meta_state == cache.meta_state
     assert twin.report() == cache.report()
+
+
+def test_a_restored_row_of_tokens_lies_in_order_whatever_the_state_is_a_view_of():
+    """A kernel that copies many tokens at once takes the next row to follow the one before."""
+    planes = [mx.random.uniform(shape=(1, 2, 40, 8)), mx.random.uniform(shape=(1, 2, 40))]
+    store = PlaneStore()
+    store.restore([mx.contiguous(plane.swapaxes(1, 2)).swapaxes(1, 2) for plane in planes])
+    for held, plane in zip(store.view(), planes, strict=True):
+        assert mx.array_equal(held, plane)
+        assert memoryview(held).strides == memoryview(mx.contiguous(plane)).strides
 
 
 def test_an_empty_cache_survives_its_state():

@@ -110,7 +110,8 @@ class PlaneStore:
                 self._check(planes)
             except ShapeError as error:
                 raise StateError(f"state does not fit: {error}") from None
-            self._buffers = [mx.array(plane) for plane in planes]
+            # Kernels read tokens that follow one another: a state may be a view of another order.
+            self._buffers = [mx.contiguous(plane) for plane in planes]
             self.length = int(planes[0].shape[2])
 
     def _reallocate(self, like: Sequence[mx.array], stop: int) -> None:

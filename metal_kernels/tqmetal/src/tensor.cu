@@ -1,8 +1,8 @@
 // Decode on NVIDIA tensor cores: attention of up to 8 rows over packed keys and values in one launch.
 //
 //   q             [B, Hq, L, D]             floats of any type and strides
-//   key_words     uint32  [B, H, T, W]      u32le/1, whole rows, any strides of B and H and T
-//   key_scales    uint16  [B, H, T]
+//   key_words     uint32  [B, H, T, W]      u32le/1, rows of a head one after the other, any strides of B and H
+//   key_scales    uint16  [B, H, T]         any strides
 //   value_*                                 the same for values
 //   constants     uint32  [16 + 2 D]        three tables of eight levels as bytes for keys, three for values
 //                                           (tensor_tables.py); then floats: step of the keys' levels
