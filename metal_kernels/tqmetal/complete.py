@@ -22,6 +22,7 @@ from tqmetal.decode import (
     signs_of,
     unused,
     unused_signs,
+    without_first,
 )
 from tqmetal.kernels import AROUND, types
 from tqmetal.sides import Side
@@ -60,13 +61,14 @@ def attend_complete(
     batch, q_heads, q_len, _ = q.shape
     heads, tokens = segment.keys[0].shape[1:3]
     queries, rotating, gain = asked(q, segment, sides, around.get("key_gain"))
+    # Both kernels are given the same arrays: one that MLX works out is a launch.
+    masks = mask_arrays(mask, (batch, q_heads, q_len, tokens), beside.sinks)
     split = attend_splits(
         launches, queries, segment.keys, segment.values, sides, mask, scale=scale, softcap=softcap,
-        signs=rotating, gain=gain, parts=parts,
+        signs=rotating, gain=gain, masks=without_first(masks, beside.sinks), parts=parts,
     )  # fmt: skip
     signs = signs_of(segment.value_codec.rotation)
-    shape = batch, q_heads, q_len, tokens
-    kind, masks = mask_arrays(mask, shape, beside.sinks) if beside.sinks else (NO_MASK, _no_masks())
+    kind, arrays_of_mask = masks if beside.sinks else (NO_MASK, _no_masks())
     rows = q_heads // heads * q_len
     (out,) = launches.complete(
         inputs=[
@@ -74,14 +76,14 @@ def attend_complete(
             unused_signs() if signs is None else signs,
             q,
             *(around.get(name, unused()) for name in AROUND),
-            *masks,
+            *arrays_of_mask,
             _factors(scale, softcap, q.dtype),
         ],
         template=_constants(
             (sides[1].dim, q.shape[3], signs is not None),
             beside,
             (kind, mask.padding is not None, softcap is not None),
-            (q.dtype, masks[0].dtype),
+            (q.dtype, arrays_of_mask[0].dtype),
         ),
         grid=(MERGE_THREADS * rows, heads, batch),
         threadgroup=(MERGE_THREADS, 1, 1),

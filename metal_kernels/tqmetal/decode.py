@@ -28,6 +28,9 @@ SMALLEST_ROTATED = 32
 
 NO_MASK, CAUSAL, VISIBLE, ADDED = range(4)
 
+Masks = tuple[int, tuple[mx.array, mx.array, mx.array]]
+"""The kind of mask, and the arrays ``mask``, ``padding`` and ``place``."""
+
 
 @frozen(eq=False)
 class Launches:
@@ -108,6 +111,7 @@ def attend_splits(
     softcap: float | None = None,
     signs: mx.array | None = None,
     gain: mx.array | None = None,
+    masks: Masks | None = None,
     plan: Tiling | None = None,
     parts: int | None = None,
 ) -> list[mx.array]:
@@ -117,6 +121,7 @@ def attend_splits(
         launches, q, keys, values, sides, mask, scale, softcap, plan, parts: as for ``attend``.
         signs: of the rotation of keys, by which the kernel rotates the queries.
         gain: that it divides them by before, ``[B, H, 1, Dk]``.
+        masks: what ``mask_arrays`` gives, where the caller has it.
 
     Returns float32 ``[rows, S, Dv]`` and twice ``[rows, S]``; rows are those of ``[B, Hq, L]``.
     """
@@ -128,7 +133,7 @@ def attend_splits(
     plan = plan or tiling(launches.backend, key, value, rows)
     tiles = -(-rows // plan.rows)
     parts = parts or splits(launches.backend, tokens, tiles * heads * batch)
-    kind, arrays = mask_arrays(mask, (batch, q_heads, q_len, tokens))
+    kind, arrays = masks or mask_arrays(mask, (batch, q_heads, q_len, tokens))
     total = batch * q_heads * q_len
     divisor = unused() if gain is None else gain
     return launches.decode(
@@ -236,10 +241,8 @@ def signs_of(rotation: Rotation) -> mx.array | None:
     return None
 
 
-def mask_arrays(
-    mask: SegmentMask, shape: tuple[int, int, int, int], before: int = 0
-) -> tuple[int, tuple[mx.array, mx.array, mx.array]]:
-    """Return the kind of mask, and the arrays ``mask``, ``padding`` and ``place``.
+def mask_arrays(mask: SegmentMask, shape: tuple[int, int, int, int], before: int = 0) -> Masks:
+    """Return what kernels are given of a mask.
 
     Args:
         mask: of a segment.
@@ -257,6 +260,14 @@ def mask_arrays(
     cut = mask.array[..., mask.k_start - before : mask.k_start + shape[3]]
     array = mx.broadcast_to(cut, (*shape[:3], before + shape[3]))
     return VISIBLE if array.dtype == mx.bool_ else ADDED, (array, padding, place)
+
+
+def without_first(masks: Masks, count: int) -> Masks:
+    """Return ``masks`` without the first ``count`` keys, with which ``mask`` begins."""
+    kind, (array, padding, place) = masks
+    if kind in (VISIBLE, ADDED):
+        array = array[..., count:]
+    return kind, (array, padding, place)
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from tqmetal import variants
 from tqmetal.checks import BATCH, Stored, Variant, decode_error
 from tqmetal.checks_around import attended, complete_error, given_of
 from tqmetal.complete import attend_complete, undoes
+from tqmetal.kernels import ARRAYS
 from tqmetal.variants_around import (
     MEANS,
     SINKS,
@@ -130,6 +131,26 @@ def test_nothing_is_copied_and_nothing_is_read_that_is_not_there():
     attended(attend, given, alone)
     assert dict(calls[1]["template"])["KMEAN"] == 0
     assert id(options["around"].key_mean) not in {id(array) for array in calls[1]["inputs"]}
+
+
+@pytest.mark.parametrize("mask", ["causal", "bool"])
+def test_both_kernels_are_given_one_padding_and_place(mask):
+    """A row's padding is counted from the segment by MLX: twice would be two launches."""
+    calls = []
+    usual = emulated.launches()
+
+    def spy(run):
+        return lambda **call: calls.append(call["inputs"]) or run(**call)
+
+    spied = evolve(usual, decode=spy(usual.decode), complete=spy(usual.complete))
+    case = {**SEVERAL, "mask": mask, "padded": True, "tokens": (40, 1)}
+    assert error(spied, case) < CLOSE
+    decode, complete = (
+        dict(zip(ARRAYS[name][0], inputs, strict=True))
+        for name, inputs in zip(("decode", "complete"), calls, strict=True)
+    )
+    assert decode["padding"] is complete["padding"]
+    assert decode["place"] is complete["place"]
 
 
 def around_given(launches, case):
