@@ -1,0 +1,58 @@
+"""Masks that differ from query head to query head, for packed tokens and for sinks alike."""
+
+import mlx.core as mx
+import pytest
+from attrs import evolve
+
+from tests.kernels import emulated, tensor_cpu, test_complete, test_tensor_around
+from tests.kernels.test_tensor_cpu import use
+from tqmetal import tensor
+from tqmetal.tensor_kernel import CLOSE
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten():
+    yield
+    tensor.program.cache_clear()
+    tensor_cpu.kernel.cache_clear()
+
+
+def one_a_head(given, options):
+    q, segment, mask = given
+    shape = (*q.shape[:3], mask.k_start + segment.keys[0].shape[2])
+    visible = mx.random.uniform(shape=shape, key=mx.random.key(9)) < 0.5
+    return (q, segment, evolve(mask, kind="array", array=visible)), options
+
+
+def fused_error(monkeypatch, old="", new=""):
+    launches = emulated.launches(edit=lambda text: text.replace(old, new) if old else text)
+    return test_complete.error(launches, test_complete.SEVERAL, one_a_head)
+
+
+def tensor_error(monkeypatch, old="", new=""):
+    edits = (lambda text: text.replace(old, new),) if old else ()
+    use(monkeypatch, lambda variant: tensor_cpu.CpuKernel(variant, *edits))
+    return test_tensor_around.error(test_tensor_around.SEVERAL, one_a_head)
+
+
+def test_the_fused_kernels_read_it(monkeypatch):
+    assert fused_error(monkeypatch) < test_complete.CLOSE
+
+
+def test_the_tensor_kernel_reads_it(monkeypatch):
+    assert tensor_error(monkeypatch) < CLOSE
+
+
+OF_HEAD = "q_head * mask_strides[1]"
+WRONG = {
+    "fused, tokens": (fused_error, "gqa + row / q_len) * mask_strides[1]", "gqa) * mask_strides[1]"),
+    "fused, sinks": (fused_error, OF_HEAD, "0 * mask_strides[1]"),
+    "tensor, tokens": (tensor_error, "GQA + row / Q_LEN) * mask_strides[1]", "GQA) * mask_strides[1]"),
+    "tensor, sinks": (tensor_error, OF_HEAD, "0 * mask_strides[1]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", WRONG.values(), ids=WRONG)
+def test_that_of_another_head_shows(fault, monkeypatch):
+    error, old, new = fault
+    assert not error(monkeypatch, old, new) < CLOSE
