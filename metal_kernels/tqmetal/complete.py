@@ -16,9 +16,9 @@ from tqmetal.decode import (
     MERGE_THREADS,
     NO_MASK,
     Launches,
-    asked,
     attend_splits,
     mask_arrays,
+    prepared,
     signs_of,
     unused,
     unused_signs,
@@ -60,7 +60,7 @@ def attend_complete(
     around = dict(zip(beside.names, arrays, strict=True))
     batch, q_heads, q_len, _ = q.shape
     heads, tokens = segment.keys[0].shape[1:3]
-    queries, rotating, gain = asked(q, segment, sides, around.get("key_gain"))
+    queries, rotating, gain = prepared(q, segment, sides, around.get("key_gain"))
     # Both kernels are given the same arrays: one that MLX works out is a launch.
     masks = mask_arrays(mask, (batch, q_heads, q_len, tokens), beside.sinks)
     split = attend_splits(

@@ -164,20 +164,21 @@ def attend_splits(
 def _constants(
     sides: tuple[Side, Side],
     plan: Tiling,
-    asked: tuple[bool, bool],
+    queries: tuple[bool, bool],
     masked: tuple[int, bool, bool],
     dtypes: tuple[mx.Dtype, ...],
 ) -> list[tuple[str, Any]]:
     """Return the template constants, which every step of every layer looks up."""
     key, value = sides
+    divided, rotated = queries
     kind, padded, capped = masked
     return [
         *key.constants("K"),
         *value.constants("V"),
         *plan.constants(),
         ("KSIGNS", int(key.signs)),
-        ("KGAIN", int(asked[0])),
-        ("KROTATED", int(asked[1])),
+        ("KGAIN", int(divided)),
+        ("KROTATED", int(rotated)),
         ("MASK", kind),
         ("PADDED", int(padded)),
         ("CAPPED", int(capped)),
@@ -202,7 +203,7 @@ def attend_unrotated(
     of queries that must be projected.
     """
     keys, values, _, value_codec = segment
-    q, rotating, _ = asked(q, segment, sides)
+    q, rotating, _ = prepared(q, segment, sides)
     signs: Signs = rotating, signs_of(value_codec.rotation)
     options: dict[str, Any] = {"scale": scale, "softcap": softcap, "parts": parts}
     part = attend(launches, q, keys, values, sides, mask, signs=signs, **options)
@@ -211,7 +212,7 @@ def attend_unrotated(
     return part
 
 
-def asked(
+def prepared(
     q: mx.array, segment: EncodedSegment, sides: tuple[Side, Side], gain: mx.array | None = None
 ) -> tuple[mx.array, mx.array | None, mx.array | None]:
     """Return queries as the kernel takes them, the signs and the gain that are left to it.

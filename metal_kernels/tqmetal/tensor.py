@@ -197,15 +197,14 @@ def attend_finished(
     scale: float,
     softcap: float | None = None,
     parts: int | None = None,
-    dtype: mx.Dtype | None = None,
 ) -> mx.array:
-    """Attend to a segment that is all there is; return ``[B, Hq, L, D]`` in ``dtype`` or ``q``'s.
+    """Attend to a segment that is all there is; return ``[B, Hq, L, D]`` in ``q``'s dtype.
 
     Args:
-        q, segment, mask, scale, softcap, dtype: as ``FinishingKernel.attend_finished``.
+        q, segment, mask, scale, softcap: as ``FinishingKernel.attend_finished``.
         sides, parts: as for ``attend``.
     """
-    return _launch(q, segment, sides, mask, scale, softcap, parts, dtype or q.dtype)[0]
+    return _launch(q, segment, sides, mask, scale, softcap, parts, q.dtype)[0]
 
 
 def attend_complete(
