@@ -54,7 +54,7 @@ def tables_of(side: Side) -> Tables | None:
 
 
 def _points(values: NDArray[np.float64]) -> Tables | None:
-    """Return points as bytes, in the order in which ``src/tensor_pairs.h`` numbers them: theirs."""
+    """Return points as bytes, in their own order, by which ``src/tensor_pairs.h`` numbers them."""
     found = closest(values, 127) if len(values) <= 2 * MOST_POINTS else None
     if found is None:
         return None

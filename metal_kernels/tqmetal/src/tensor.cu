@@ -68,7 +68,7 @@ __shared__ int is_last;
 #ifdef PAIRS
 constexpr int KPOINTS = tqc_point_words(KSPAN, KBITS, KSTATES);
 constexpr int VPOINTS = tqc_point_words(VSPAN, VBITS, VSTATES);
-__shared__ __align__(512) unsigned points[2][TQC_POINTS / 4];  // an address is theirs or an offset
+__shared__ __align__(512) unsigned points[2][TQC_POINTS / 4];  // so aligned, an offset is ORed in
 #endif
 
 const int thread_id = threadIdx.x;
