@@ -21,7 +21,8 @@ def one_a_head(given, options):
     q, segment, mask = given
     shape = (*q.shape[:3], mask.k_start + segment.keys[0].shape[2])
     visible = mx.random.uniform(shape=shape, key=mx.random.key(9)) < 0.5
-    return (q, segment, evolve(mask, kind="array", array=visible)), options
+    turned = mx.contiguous(visible.swapaxes(2, 3)).swapaxes(2, 3)  # its keys are far apart
+    return (q, segment, evolve(mask, kind="array", array=turned)), options
 
 
 def fused_error(monkeypatch, old="", new=""):
@@ -47,12 +48,14 @@ OF_HEAD = "q_head * mask_strides[1]"
 WRONG = {
     "fused, tokens": (fused_error, "gqa + row / q_len) * mask_strides[1]", "gqa) * mask_strides[1]"),
     "fused, sinks": (fused_error, OF_HEAD, "0 * mask_strides[1]"),
+    "fused, strides of tokens": (fused_error, "at * mask_strides[3]", "at"),
+    "fused, strides of sinks": (fused_error, "(t + SINKS) * mask_strides[3]", "(t + SINKS)"),
     "tensor, tokens": (tensor_error, "GQA + row / Q_LEN) * mask_strides[1]", "GQA) * mask_strides[1]"),
     "tensor, sinks": (tensor_error, OF_HEAD, "0 * mask_strides[1]"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", WRONG.values(), ids=WRONG)
-def test_that_of_another_head_shows(fault, monkeypatch):
+def test_what_another_head_or_key_sees_shows(fault, monkeypatch):
     error, old, new = fault
     assert not error(monkeypatch, old, new) < CLOSE
