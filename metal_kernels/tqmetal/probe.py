@@ -265,13 +265,21 @@ def _named(variant: tuple[Hashable, ...]) -> str:
     spec = variant[-1]
     if isinstance(spec, KernelRequest):
         sides = f"{_side(spec.key)}, {_side(spec.value)}"
-        return f"{sides}, {spec.gqa} x {spec.q_len} queries, mask {spec.mask}"
+        asked = f"{sides}, {spec.gqa} x {spec.q_len} queries, mask {spec.mask}"
+        beside = [each for each in variant if isinstance(each, Beside)]
+        return asked + "".join(map(_around, beside))
     if isinstance(spec, EncodeRequest):
         specs = (
             f"{codec.dim} values at {codec.spec.bits:g} bits" for codec in (spec.key, spec.value)
         )
         return "encoding " + ", ".join(specs)
     return _side(spec) if isinstance(spec, SideSpec) else str(spec)
+
+
+def _around(beside: Beside) -> str:
+    """Tell a program that completes outputs from the one that leaves them to be merged."""
+    named = ", ".join(name.replace("_", " ") for name in beside.names)
+    return f", completed with {named}" if named else ", completed"
 
 
 def _side(spec: SideSpec) -> str:

@@ -217,6 +217,7 @@ def test_a_wrong_one_leaves_the_parts_as_they_are(monkeypatch, caplog):
         for _ in range(2):
             assert device.kernel.attend_complete(*given, **options, around=sinks) is None
     assert len(caplog.records) == 1
+    assert "mask none, completed with sink keys, sink values: " in caplog.text
     assert "outputs are wrong" in caplog.text
     assert device.kernel.attend_finished(*given, **options) is None
     q, segment, mask = given
