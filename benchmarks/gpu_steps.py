@@ -46,8 +46,8 @@ CASES = (
 STEPS, REPEATS = 10, 9
 
 SPARE = 256
-"""Tokens that a cache has room for: a step of the hosts' caches. By that MLX's attention on CUDA
-knows views of one; it copies others."""
+"""Tokens that a cache has room for: a step of the hosts' caches, which MLX's attention on CUDA
+looks for in views (ml-explore/mlx#3113); others take it several times longer."""
 
 ROOM = 8 << 30
 """Bytes."""
