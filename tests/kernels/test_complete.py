@@ -314,7 +314,7 @@ def test_what_completes_is_told_from_what_is_stored():
             assert completes(stored) == undoes(stored.codec(1).rotation), stored
 
 
-def test_the_merge_by_itself_is_as_right_as_before(launches):
+def test_the_merge_by_itself_is_right(launches):
     for parts in (1, 2, 60):
         variant = Variant(Stored(4, 64), Stored(4, 64), tokens=70, parts=parts)
         assert decode_error(variant, launches) < CLOSE

@@ -3,14 +3,13 @@
 import logging
 
 import mlx.core as mx
-import numpy as np
 import pytest
 from attrs import evolve
 
 from tests.kernels import emulated
 from tests.kernels.helpers import codec
 from tests.kernels.test_fused import segment_of
-from tests.kernels.test_tensor_cache import HEADS, filled, vectors
+from tests.kernels.test_tensor_cache import HEADS, compared, filled, put_back, vectors
 from tqcore.attention.mask import SegmentMask
 from tqcore.cache import BatchQuantizedKVCache, QuantizedKVCache, centred, finish, segments
 from tqcore.codec import codec_for
@@ -62,26 +61,16 @@ class Device:
 
 def check(monkeypatch, cache, q, mask=None, rotates=True):
     """Attend by the portable kernel, then on the device; nothing precedes or follows two launches."""
-    scale = q.shape[3] ** -0.5
-    usual = np.asarray(cache.attend(q, scale=scale, mask=mask).astype(mx.float32))
-    device = Device(monkeypatch)
-    cache.attend(q, scale=scale, mask=mask)  # and probes
-    device.forget()
-    came = cache.attend(q, scale=scale, mask=mask)
+    device, came = compared(lambda: Device(monkeypatch), cache, q, mask, CLOSE[q.dtype])
     assert [name for name, _ in device.calls] == ["decode", "complete"]
     assert came is device.came[1]
     asked = device.calls[0][1][0]
     assert (asked.dtype == q.dtype and bool(mx.array_equal(asked, q))) == rotates
-    held = {**cache.tokens.centre.arrays, **dict(enumerate(cache.sinks.arrays))}
-    if not cache.sinks.arrays:
-        held.pop("key_mean", None)  # it moves all logits alike
+    held = put_back(cache)
     if not rotates:
         held.pop("key_gain", None)  # so does MLX divide
     given = {id(array) for _, inputs in device.calls for array in inputs}
     assert {id(array) for array in held.values()} <= given
-    assert came.dtype == q.dtype
-    off = np.abs(np.asarray(came.astype(mx.float32)) - usual).max()
-    assert off < CLOSE[q.dtype] * np.abs(usual).max()
 
 
 @pytest.mark.parametrize(

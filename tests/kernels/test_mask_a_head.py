@@ -31,9 +31,11 @@ def fused_error(monkeypatch, old="", new=""):
 
 
 def tensor_error(monkeypatch, old="", new=""):
-    edits = (lambda text: text.replace(old, new),) if old else ()
-    use(monkeypatch, lambda variant: tensor_cpu.CpuKernel(variant, *edits))
-    return test_tensor_around.error(test_tensor_around.SEVERAL, one_a_head)
+    case = test_tensor_around.SEVERAL
+    if old:
+        return test_tensor_around.planted(monkeypatch, case, old, new, one_a_head)
+    use(monkeypatch, tensor_cpu.kernel)
+    return test_tensor_around.error(case, one_a_head)
 
 
 def test_the_fused_kernels_read_it(monkeypatch):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.kernels import tensor_cpu
-from tests.kernels.test_tensor_cpu import named, pairwise, use
+from tests.kernels.test_tensor_cpu import edited, named, pairwise, use
 from tqcore.attention.mask import SegmentMask
 from tqcore.protocols import Around, CompletingKernel
 from tqcore.testing.msl.faults import FaultKind, KernelFault
@@ -14,6 +14,7 @@ from tqmetal.checks import BATCH, Stored, Variant
 from tqmetal.checks_around import attended, complete_error, given_of
 from tqmetal.tensor import attend_complete
 from tqmetal.tensor_kernel import CLOSE, CudaTensorKernel
+from tqmetal.variants_around import Surroundings
 
 AXES = {
     "dim": (64, 128),
@@ -56,14 +57,12 @@ def asked_of(case):
         *stored, case["dtype"], case["mask"], case["padded"], case["capped"], gqa, q_len, tokens,
         parts,
     )  # fmt: skip
-    here = (
-        case["gain"],
+    means = (
         case["means"] in ("keys", "both") and not case["capped"],
         case["means"] in ("values", "both"),
     )
-    dtypes = [mx.bfloat16 if is_here else None for is_here in here]
-    dtypes += [getattr(mx, case["sink_dtype"]) if case["sinks"] else None] * 2
-    return variant, case["sinks"], dtypes
+    around = Surroundings(case["sinks"], case["gain"], means, dense=case["sink_dtype"])
+    return variant, around.sinks, around.dtypes
 
 
 def error(case, change=None):
@@ -137,20 +136,10 @@ def test_rows_may_be_all_padding_but_for_their_sinks():
     assert error({**USUAL, "padded": True}, hidden) < CLOSE
 
 
-def planted(monkeypatch, case, old, new):
+def planted(monkeypatch, case, old, new, change=None):
     """Return the error of the kernel whose text ``old``, found once in its files, is ``new``."""
-    found = 0
-
-    def edit(text):
-        nonlocal found
-        found += text.count(old)
-        return text.replace(old, new)
-
-    use(monkeypatch, lambda variant: tensor_cpu.CpuKernel(variant, edit))
-    try:
-        return error(case)
-    finally:
-        assert found == 1
+    with edited(monkeypatch, old, new):
+        return error(case, change)
 
 
 CAUSAL = {**SEVERAL, "mask": "causal", "padded": True, "tokens": (7, 1)}

@@ -73,24 +73,36 @@ def filled(cache, tokens, dim, gqa, dtype, rows=1):
     return cache
 
 
-def check(monkeypatch, cache, q, mask=None):
-    """Attend by the portable kernel, then on the device; nothing precedes or follows a launch."""
+def compared(device, cache, q, mask, close):
+    """Attend by the portable kernel, then on what ``device`` makes; return that and its output."""
     scale = q.shape[3] ** -0.5
     usual = np.asarray(cache.attend(q, scale=scale, mask=mask).astype(mx.float32))
-    device = Launches(monkeypatch)
+    made = device()
     cache.attend(q, scale=scale, mask=mask)  # and probes
-    device.forget()
+    made.forget()
     came = cache.attend(q, scale=scale, mask=mask)
-    assert len(device.came) == 1
-    assert came is device.came[0]
-    np.testing.assert_array_equal(device.given[0][0].astype(mx.float32), q.astype(mx.float32))
+    assert came.dtype == q.dtype
+    off = np.abs(np.asarray(came.astype(mx.float32)) - usual).max()
+    assert off < close * np.abs(usual).max()
+    return made, came
+
+
+def put_back(cache):
+    """Return by name the arrays of a cache that a kernel needs to put back what is around."""
     held = {**cache.tokens.centre.arrays, **dict(enumerate(cache.sinks.arrays))}
     if not cache.sinks.arrays:
         held.pop("key_mean", None)  # it moves all logits alike
+    return held
+
+
+def check(monkeypatch, cache, q, mask=None):
+    """Attend by the portable kernel, then on the device; nothing precedes or follows a launch."""
+    device, came = compared(lambda: Launches(monkeypatch), cache, q, mask, CLOSE)
+    assert len(device.came) == 1
+    assert came is device.came[0]
+    np.testing.assert_array_equal(device.given[0][0].astype(mx.float32), q.astype(mx.float32))
+    held = put_back(cache)
     assert {id(array) for array in held.values()} <= {id(array) for array in device.given[0]}
-    assert came.dtype == q.dtype
-    off = np.abs(np.asarray(came.astype(mx.float32)) - usual).max()
-    assert off < CLOSE * np.abs(usual).max()
 
 
 @pytest.mark.parametrize(
