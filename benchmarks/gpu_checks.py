@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -19,38 +20,38 @@ CLOSE, BYTES = 2e-3, 0.05
 
 NOTHING = Surroundings(0, False, (False, False))
 
-Check = tuple[str, Variant, str, float, Surroundings]
-"""Kernel, variant, the function of this module that tells its error, the limit, what is around."""
+Check = tuple[str, str, Callable[[], float], float]
+"""Kernel, variant, what tells the error, and the limit."""
 
 
 def all_checks(backend: Backend, quick: bool) -> list[Check]:
-    """Return the checks of a device."""
-    asked = [(*check, NOTHING) for check in _plain_checks(backend, quick)]
-    whole = variants_around.some_completions()[:: 6 if quick else 1]
-    whole += [(variant, NOTHING) for variant, _ in whole[::4]]
-    for variant, around in whole:
-        # What rounding the output to the queries' dtype adds, of the largest output.
-        most = CLOSE + float(mx.finfo(getattr(mx, variant.dtype)).eps) / 2
-        name = "decode, finished" if around == NOTHING else "decode, means and sinks"
-        asked.append((name, variant, "whole_error", most, around))
-    return asked
+    """Return the checks of a device; processes can be sent them."""
 
+    def check(
+        name: str, variant: Variant, error: Callable[[Variant, Backend], float], most: float
+    ) -> Check:
+        return name, variant.name, partial(error, variant, backend), most
 
-def _plain_checks(backend: Backend, quick: bool) -> list[tuple[str, Variant, str, float]]:
     plain = [*variants.special(), *variants.covering()]
     fused = [*plain, *variants.of_kinds()]
-    asked = [("decode", v, "decode_error", CLOSE) for v in (plain[:6] if quick else fused)]
+    asked = [check("decode", v, decode_error, CLOSE) for v in (plain[:6] if quick else fused)]
     for variant in variants.of_bytes() if backend == "cuda" else ():
-        asked.append(("tensor", variant, "tensor_error", BYTES))
-        asked.append(("tensor, finished", variant, "finished_error", BYTES))
-        asked.append(("tensor, means and sinks", variant, "complete_error", BYTES))
+        asked.append(check("tensor", variant, tensor_error, BYTES))
+        asked.append(check("tensor, finished", variant, finished_error, BYTES))
+        asked.append(check("tensor, means and sinks", variant, complete_error, BYTES))
     for variant in plain[:2] if quick else plain[:6]:
-        asked.append(("score", variant, "score_error", CLOSE))
-        asked.append(("mix", variant, "mix_error", CLOSE))
+        asked.append(check("score", variant, score_error, CLOSE))
+        asked.append(check("mix", variant, mix_error, CLOSE))
     looked_up = [v for v in plain if not v.key.group and not v.value.group]
     trellises = list(variants.every_trellis_encoding())[:: 80 if quick else 7]
     for encoder, found in ((LOOK_UP, looked_up[: 2 if quick else 8]), (TRELLIS, trellises)):
-        asked += [(encoder.kernel, v, "flips", encoder.flips) for v in found]
+        asked += [check(encoder.kernel, v, flips, encoder.flips) for v in found]
+    whole = variants_around.some_completions()[:: 6 if quick else 1]
+    for variant, around in (*whole, *((variant, NOTHING) for variant, _ in whole[::4])):
+        # What rounding the output to the queries' dtype adds, of the largest output.
+        most = CLOSE + float(mx.finfo(getattr(mx, variant.dtype)).eps) / 2
+        error = partial(whole_error, variant, backend, around)
+        asked.append((f"decode, around it: {around.name}", variant.name, error, most))
     return asked
 
 
@@ -99,20 +100,18 @@ def flips(variant: Variant, backend: Backend) -> float:
     return checks.encode_flips(variant, kernel(encoder.kernel, backend))
 
 
-def verdict(backend: Backend, check: Check) -> tuple[str, str, float, bool]:
+def verdict(check: Check) -> tuple[str, str, float, bool]:
     """Return kernel, variant, error and whether it will do; what does not compile is wrong."""
-    name, variant, function, most, around = check
-    said = variant.name if around == NOTHING else f"{variant.name}, {around.name}"
+    name, variant, error_of, most = check
     try:
-        more = (around,) if function == "whole_error" else ()
-        error = globals()[function](variant, backend, *more)
+        error = error_of()
     except Exception as problem:  # the device's compiler and driver raise what they like
-        return name, f"{said}: {problem}", float("inf"), False
-    return name, said, error, error <= most
+        return name, f"{variant}: {problem}", float("inf"), False
+    return name, variant, error, error <= most
 
 
 def verdicts(backend: Backend, quick: bool) -> list[tuple[str, str, float, bool]]:
     """Return all verdicts; processes share them, since compiling takes most of the time."""
     count = min(16, os.cpu_count() or 1)
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(partial(verdict, backend), all_checks(backend, quick)))
+        return list(pool.map(verdict, all_checks(backend, quick)))
